@@ -1,0 +1,32 @@
+# llama.cpp (which holds ggml) as a subproject: targets ggml, llama, llama-common.
+# `tools/setup.sh` unpacks the pinned sources; a packager can point STEMMA_LLAMA_CPP_DIR at a tree of their own.
+set(STEMMA_LLAMA_CPP_DIR "${CMAKE_SOURCE_DIR}/build/deps/llama.cpp" CACHE PATH
+    "Root of a llama.cpp source tree")
+if(NOT EXISTS "${STEMMA_LLAMA_CPP_DIR}/CMakeLists.txt")
+  message(FATAL_ERROR "No llama.cpp sources at ${STEMMA_LLAMA_CPP_DIR}. "
+                      "Run tools/setup.sh, or pass -DSTEMMA_LLAMA_CPP_DIR=<a llama.cpp source tree>.")
+endif()
+
+set(BUILD_SHARED_LIBS OFF CACHE BOOL "" FORCE)
+foreach(part TOOLS SERVER TESTS EXAMPLES APP HTML)
+  set(LLAMA_BUILD_${part} OFF CACHE BOOL "" FORCE)
+endforeach()
+set(LLAMA_BUILD_COMMON ON CACHE BOOL "" FORCE)
+set(LLAMA_OPENSSL OFF CACHE BOOL "" FORCE)
+set(GGML_OPENMP OFF CACHE BOOL "" FORCE)
+set(GGML_CCACHE OFF CACHE BOOL "" FORCE)
+
+# The dependency is always optimised and never instrumented: the sanitizer presets watch our own code, and
+# every preset shares the same cached objects.
+block()
+  set(CMAKE_BUILD_TYPE Release)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS OFF)
+  add_subdirectory(${STEMMA_LLAMA_CPP_DIR} ${CMAKE_BINARY_DIR}/llama.cpp EXCLUDE_FROM_ALL SYSTEM)
+endblock()
+
+file(STRINGS ${STEMMA_LLAMA_CPP_DIR}/ggml/CMakeLists.txt ggml_version_lines REGEX "set\\(GGML_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "[^0-9;]" "" STEMMA_GGML_VERSION "${ggml_version_lines}")
+string(REPLACE ";" "." STEMMA_GGML_VERSION "${STEMMA_GGML_VERSION}")
+if(NOT STEMMA_GGML_VERSION STREQUAL "0.25.3")
+  message(WARNING "Stemma is tested with ggml 0.25.3; ${STEMMA_LLAMA_CPP_DIR} has ${STEMMA_GGML_VERSION}.")
+endif()

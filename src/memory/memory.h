@@ -1,0 +1,52 @@
+#pragma once
+// The bytes behind the cache's ids: sizes a model's pages and state rows to one budget and carries out the copies
+// that a lease asks for.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cache/cache.h"
+#include "compute/device.h"
+#include "core/result.h"
+
+namespace stemma {
+
+struct MemoryBudget {
+  std::size_t bytes;            // for pages and rows together
+  std::uint32_t max_sequences;  // running at once: each needs a state row
+  Depth context_length;         // at least one sequence of this length must fit
+  double state_share;           // share of the budget for state rows, 0 to 1; negative: chosen by rule
+};
+
+struct MemorySplit {
+  std::uint32_t page_count;
+  std::uint32_t row_count;
+  std::size_t page_bytes;       // of one page
+  std::size_t row_bytes;        // of one row
+  std::string explanation;      // one line: what was chosen and why
+};
+
+// The split of a budget. Errors: `memory_budget_too_small` (says how much is needed). O(1).
+Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv, const StateLayout& state);
+
+// Owns the buffers. One thread.
+class Memory {
+ public:
+  // Errors: `out_of_memory`.
+  static Result<std::unique_ptr<Memory>> create(Device& device, const KvLayout& kv, const StateLayout& state,
+                                                const MemorySplit& split);
+
+  // Makes the copies of a lease's restore plan and tells the lease.
+  void restore(Lease& lease);
+
+  PageBuffer& pages() { return *pages_; }
+  StateBuffer& states() { return *states_; }
+
+ private:
+  Memory(std::unique_ptr<PageBuffer> pages, std::unique_ptr<StateBuffer> states);
+  std::unique_ptr<PageBuffer> pages_;
+  std::unique_ptr<StateBuffer> states_;
+};
+
+}  // namespace stemma

@@ -1,0 +1,45 @@
+#pragma once
+// Chat messages to a prompt, by the model's own Jinja template (llama.cpp's common/chat).
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/ids.h"
+#include "core/result.h"
+#include "text/tokenizer.h"
+
+namespace stemma {
+
+struct ChatPrompt {
+  std::vector<Token> tokens;
+  std::vector<Depth> message_ends;  // depths at which a message's rendering ends, increasing, < tokens.size()
+};
+
+// Thread-safe.
+class ChatTemplate {
+ public:
+  // `override_source`: a template to use instead of the model's own; empty = the model's, or ChatML if it has none.
+  // Errors: `chat_template_invalid`.
+  static Result<std::unique_ptr<ChatTemplate>> load(const Tokenizer& tokenizer,
+                                                    const std::string& override_source = {});
+  ~ChatTemplate();
+
+  // Renders OpenAI-style `messages` (a JSON array; content a string or text parts) with `template_arguments`
+  // (chat_template_kwargs) and the generation prompt, and tokenizes the result once. message_ends come from rendering
+  // prefixes of the list: a message ends where the renderings with and without what follows begin to differ, cut down to a
+  // token's end. Errors: `chat_bad_messages`, `chat_template_failed`. O(messages x template).
+  Result<ChatPrompt> apply(const nlohmann::json& messages, const nlohmann::json& template_arguments) const;
+
+  // "model", "override" or "chatml", for the log.
+  std::string source() const;
+
+ private:
+  struct Impl;
+  explicit ChatTemplate(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stemma
