@@ -8,9 +8,15 @@
 
 namespace stemma {
 
-// The element types of GGUF files, with GGUF's own numbers: a file's type field casts to this once it has been
-// checked against type_info(). Blocks hold `block` elements in `bytes` bytes.
-enum class DType : std::uint32_t { f32 = 0, f16 = 1, q4_0 = 2, q8_0 = 8, q4_k = 12, bf16 = 30 };
+// The element types of GGUF files, with GGUF's own numbers: a file's type field casts to this once find_type()
+// (compute/dtype.h) knows it.
+enum class DType : std::uint32_t {
+  f32 = 0, f16 = 1, q4_0 = 2, q4_1 = 3, q5_0 = 6, q5_1 = 7, q8_0 = 8, q8_1 = 9, q2_k = 10,
+  q3_k = 11, q4_k = 12, q5_k = 13, q6_k = 14, q8_k = 15, iq2_xxs = 16, iq2_xs = 17,
+  iq3_xxs = 18, iq1_s = 19, iq4_nl = 20, iq3_s = 21, iq2_s = 22, iq4_xs = 23, i8 = 24,
+  i16 = 25, i32 = 26, i64 = 27, f64 = 28, iq1_m = 29, bf16 = 30, tq1_0 = 34, tq2_0 = 35,
+  mxfp4 = 39, nvfp4 = 40, q1_0 = 41, q2_0 = 42,
+};
 
 // A matrix in host memory, as a GGUF file stores it: `rows` rows of `cols` elements, row after row. ggml writes
 // this as ne = [cols, rows]. Does not own the bytes.
