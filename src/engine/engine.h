@@ -24,7 +24,9 @@ namespace stemma {
 enum class AdmissionPolicy { arrival, longest_prefix };  // `fcfs`, `lpm` (SGLang's names)
 
 struct EngineConfig {
-  int step_tokens = 512;           // token budget of a step (--chunked-prefill-size)
+  int step_tokens = 512;           // token budget of a step (--chunked-prefill-size), >= 1
+  int mixed_prefill_tokens = 64;   // of them for prompts while other requests are generating: bounds the gap
+                                   // between their tokens, >= 1
   int max_sequences = 64;          // running at once
   std::size_t max_waiting = 4096;  // requests in the queue before new ones are refused
   Depth context_length = 0;        // longest prompt + output; 0 = the model's
@@ -83,15 +85,16 @@ struct EngineStats {
 class Engine {
  public:
   // Splits the memory, makes the buffers and starts the thread. Model, device and tokenizer must outlive the engine.
-  // Errors: `memory_budget_too_small`, `out_of_memory`, `cache_*`.
+  // Errors: `engine_bad_config`, `memory_budget_too_small`, `out_of_memory`, `cache_*`.
   static Result<std::unique_ptr<Engine>> create(const EngineConfig& config, const Model& model, Device& device,
                                                 const Tokenizer& tokenizer);
 
   // Cancels everything that is left and joins the thread.
   virtual ~Engine() = default;
 
-  // Checks the request and queues it. Errors: `request_prompt_empty`, `request_prompt_too_long`,
-  // `request_token_out_of_range`, `request_queue_full`, `sampling_*`, `server_shutting_down`. After success the sink gets exactly one on_finish.
+  // Checks the request and queues it. Prompt and output together are bounded by context_length(): output ends there. After
+  // success the sink gets exactly one on_finish. Errors: `request_prompt_empty`, `request_prompt_too_long`,
+  // `request_token_out_of_range`, `request_queue_full`, `sampling_*`, `server_shutting_down`.
   virtual Result<RequestId> submit(GenerationRequest request, std::shared_ptr<RequestSink> sink) = 0;
 
   // Ends a request before the next step. Unknown and finished ids are ignored.

@@ -1,0 +1,336 @@
+// The engine thread: mail -> admission -> plan -> step -> sampling, over and over.
+//
+// All state but the mailbox and the published statistics belongs to that thread. A step in detail:
+//   1. collect mail: cancelled sequences leave, new ones queue;
+//   2. admit waiting sequences: the cache gives leases, memory makes their copies;
+//   3. plan chunks, build the step, run it on the device;
+//   4. publish what prompts computed, sample for those whose tokens are all computed, tell the sinks.
+
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "engine/mailbox.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/step_builder.h"
+
+namespace stemma {
+
+namespace {
+
+double milliseconds(Clock::duration span) {
+  return std::chrono::duration<double, std::milli>(span).count();
+}
+
+// Counters of EngineStats that the engine thread keeps.
+struct Counters {
+  std::uint64_t steps = 0, prompt_tokens = 0, cached_tokens = 0, computed_prompt_tokens = 0, generated_tokens = 0;
+  std::uint64_t finished = 0, cancelled = 0, failed = 0;
+  double step_seconds = 0;
+};
+
+class EngineImpl final : public Engine {
+ public:
+  EngineImpl(const EngineConfig& config, const Model& model, Device& device, const Tokenizer& tokenizer,
+             const MemorySplit& split, Depth context_length, std::unique_ptr<Memory> memory,
+             std::unique_ptr<Cache> cache)
+      : model_(model),
+        device_(device),
+        tokenizer_(tokenizer),
+        split_(split),
+        context_length_(context_length),
+        max_waiting_(config.max_waiting),
+        memory_(std::move(memory)),
+        cache_(std::move(cache)),
+        scheduler_({config.step_tokens, config.mixed_prefill_tokens, config.max_sequences, config.admission},
+                   *cache_),
+        stats_(current_stats()),
+        thread_([this] { loop(); }) {}
+
+  ~EngineImpl() override {
+    mailbox_.post([](Mailbox::Mail& mail) { mail.stop = true; });
+    thread_.join();
+  }
+
+  Result<RequestId> submit(GenerationRequest request, std::shared_ptr<RequestSink> sink) override {
+    STEMMA_CHECK(check(request));
+    STEMMA_TRY(auto sampler, Sampler::create(request.sampling, tokenizer_));
+    sampler->accept_prompt(request.prompt);
+
+    auto sequence = std::make_unique<Sequence>();
+    sequence->tokens = std::move(request.prompt);
+    sequence->message_ends = std::move(request.message_ends);
+    sequence->max_tokens = request.max_tokens;
+    sequence->sampler = std::move(sampler);
+    sequence->sink = std::move(sink);
+    sequence->submitted = Clock::now();
+    sequence->result.prompt_tokens = static_cast<int>(sequence->tokens.size());
+    const std::string namespace_key = model_.info().fingerprint + '\0' + request.cache_salt;
+
+    return mailbox_.post([&](Mailbox::Mail& mail) -> Result<RequestId> {
+      if (mail.stop) return fail(ErrorCode::server_shutting_down);
+      const std::size_t waiting = mail.submitted.size() + queued_.load();
+      if (waiting >= max_waiting_) {
+        return fail(ErrorCode::request_queue_full, {{"waiting", std::to_string(waiting)}});
+      }
+      const RequestId id{++last_id_};
+      sequence->id = id;
+      sequence->namespace_key = namespace_key;
+      mail.submitted.push_back(std::move(sequence));
+      return id;
+    });
+  }
+
+  void cancel(RequestId id) override {
+    mailbox_.post([id](Mailbox::Mail& mail) { mail.cancelled.push_back(id); });
+  }
+
+  void flush_cache() override {
+    mailbox_.post([](Mailbox::Mail& mail) { mail.flush = true; });
+  }
+
+  EngineStats stats() const override {
+    const std::scoped_lock lock(stats_mutex_);
+    return stats_;
+  }
+
+  Depth context_length() const override { return context_length_; }
+  const MemorySplit& memory_split() const override { return split_; }
+
+ private:
+  // What submit() refuses. Thread-safe: reads only what never changes.
+  Status check(const GenerationRequest& request) const {
+    if (request.prompt.empty()) return fail(ErrorCode::request_prompt_empty);
+    const auto room = static_cast<std::size_t>(context_length_) - (request.max_tokens > 0 ? 1 : 0);
+    if (request.prompt.size() > room) {
+      return fail(ErrorCode::request_prompt_too_long,
+                  {{"tokens", std::to_string(request.prompt.size())}, {"limit", std::to_string(room)}});
+    }
+    const std::int64_t vocabulary = model_.info().vocabulary;
+    for (std::size_t i = 0; i < request.prompt.size(); ++i) {
+      const Token token = request.prompt[i];
+      if (token < 0 || token >= vocabulary) {
+        return fail(ErrorCode::request_token_out_of_range, {{"token", std::to_string(token)},
+                                                            {"position", std::to_string(i)},
+                                                            {"size", std::to_string(vocabulary)}});
+      }
+    }
+    return {};
+  }
+
+  void loop() {
+    for (;;) {
+      const bool idle = scheduler_.running().empty() && scheduler_.waiting().empty();
+      Mailbox::Mail mail = mailbox_.collect(idle);
+      for (auto& sequence : mail.submitted) {
+        sequence->ns = cache_->namespace_for(sequence->namespace_key);
+        scheduler_.enqueue(std::move(sequence));
+      }
+      for (const RequestId id : mail.cancelled) end(id, FinishReason::cancelled);
+      if (mail.stop) break;
+      if (mail.flush) cache_->flush();
+      for (Sequence* sequence : scheduler_.admit()) start(*sequence);
+      step();
+      publish_stats();
+    }
+    while (!scheduler_.waiting().empty()) end(scheduler_.waiting().front()->id, FinishReason::cancelled);
+    while (!scheduler_.running().empty()) end(scheduler_.running().front()->id, FinishReason::cancelled);
+    publish_stats();
+  }
+
+  // A sequence has its lease: makes the lease's copies, and keeps what it reused the first time for its answer.
+  void start(Sequence& sequence) {
+    memory_->restore(*sequence.lease);
+    if (sequence.started) return;
+    sequence.started = true;
+    sequence.first_step = Clock::now();
+    sequence.result.lookup = sequence.lease->lookup();
+    sequence.result.cached_tokens = sequence.lease->hit();
+    counters_.prompt_tokens += static_cast<std::uint64_t>(sequence.result.prompt_tokens);
+    counters_.cached_tokens += static_cast<std::uint64_t>(sequence.result.cached_tokens);
+  }
+
+  void step() {
+    const std::vector<Chunk> chunks = scheduler_.plan();
+    if (chunks.empty()) return;
+    const auto begin = Clock::now();
+    const Step& step = builder_.build(chunks);
+    const auto vocabulary = static_cast<std::size_t>(model_.info().vocabulary);
+    logits_.resize(step.output_count() * vocabulary);
+    device_.run(step, {model_.weights(), memory_->pages(), memory_->states()},
+                [this](Ops& ops) { return model_.forward(ops); }, logits_);
+    ++counters_.steps;
+    counters_.step_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+
+    // Everything computed goes into the tree before anything ends: an end may evict.
+    std::vector<bool> sampled(chunks.size());
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      const Segment& segment = step.segments[i];
+      sampled[i] = builder_.has_output(i);
+      if (segment.tokens.size() > 1 || !segment.marks.empty()) {
+        counters_.computed_prompt_tokens += segment.tokens.size() > 1 ? segment.tokens.size() : 0;
+        chunks[i].sequence->lease->publish(chunks[i].to);
+      } else {
+        chunks[i].sequence->lease->advance(chunks[i].to);
+      }
+    }
+
+    std::size_t row = 0;
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      Sequence& sequence = *chunks[i].sequence;
+      if (sampled[i]) {
+        sample(sequence, std::span(logits_).subspan(row * vocabulary, vocabulary));
+        ++row;
+      } else if (sequence.remaining() == 0) {
+        end(sequence.id, FinishReason::length);  // wanted no output
+      }
+    }
+  }
+
+  void sample(Sequence& sequence, std::span<const float> logits) {
+    if (std::ranges::all_of(logits, [](float x) { return std::isnan(x); })) {
+      sequence.result.error = make_error(ErrorCode::model_not_a_number, {{"model", model_.info().name}});
+      return end(sequence.id, FinishReason::error);
+    }
+    const Sampled sampled = sequence.sampler->sample(logits);
+    if (sequence.result.completion_tokens++ == 0) sequence.first_token = Clock::now();
+    ++counters_.generated_tokens;
+    sequence.sink->on_token(sampled);
+    sequence.lease->append(sampled.token);
+    if (tokenizer_.is_end_of_generation(sampled.token)) {
+      end(sequence.id, FinishReason::end_of_generation);
+    } else if (sequence.result.completion_tokens >= sequence.max_tokens ||
+               static_cast<Depth>(sequence.lease->tokens().size()) >= context_length_) {
+      end(sequence.id, FinishReason::length);
+    }
+  }
+
+  // Takes a sequence out and tells its sink. What it computed stays in the cache.
+  void end(RequestId id, FinishReason reason) {
+    const std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
+    if (!sequence) return;
+    if (sequence->lease) std::move(*sequence->lease).finish();
+    const auto now = Clock::now();
+    GenerationResult& result = sequence->result;
+    result.reason = reason;
+    const bool spoke = result.completion_tokens > 0;
+    result.timings.queue_ms = milliseconds((sequence->started ? sequence->first_step : now) - sequence->submitted);
+    result.timings.prompt_ms =
+        sequence->started ? milliseconds((spoke ? sequence->first_token : now) - sequence->first_step) : 0;
+    result.timings.predicted_ms = spoke ? milliseconds(now - sequence->first_token) : 0;
+    ++(reason == FinishReason::cancelled ? counters_.cancelled
+       : reason == FinishReason::error   ? counters_.failed
+                                         : counters_.finished);
+    publish_stats();  // so that who hears of the end sees it in the statistics
+    sequence->sink->on_finish(result);
+  }
+
+  EngineStats current_stats() const {
+    return {
+        .cache = cache_->stats(),
+        .running = scheduler_.running().size(),
+        .waiting = scheduler_.waiting().size(),
+        .steps = counters_.steps,
+        .prompt_tokens = counters_.prompt_tokens,
+        .cached_tokens = counters_.cached_tokens,
+        .computed_prompt_tokens = counters_.computed_prompt_tokens,
+        .generated_tokens = counters_.generated_tokens,
+        .requests_finished = counters_.finished,
+        .requests_cancelled = counters_.cancelled,
+        .requests_failed = counters_.failed,
+        .preemptions = scheduler_.preemptions(),
+        .step_seconds = counters_.step_seconds,
+    };
+  }
+
+  void publish_stats() {
+    const EngineStats now = current_stats();
+    const std::scoped_lock lock(stats_mutex_);
+    stats_ = now;
+    queued_ = scheduler_.waiting().size();
+  }
+
+  const Model& model_;
+  Device& device_;
+  const Tokenizer& tokenizer_;
+  const MemorySplit split_;
+  const Depth context_length_;
+  const std::size_t max_waiting_;
+
+  Mailbox mailbox_;
+  std::uint64_t last_id_ = 0;                   // guarded by the mailbox
+  std::atomic<std::size_t> queued_ = 0;         // in the scheduler's queue, as of the last step
+
+  // The engine thread's own.
+  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<Cache> cache_;
+  Scheduler scheduler_;
+  StepBuilder builder_;
+  std::vector<float> logits_;
+  Counters counters_;
+
+  mutable std::mutex stats_mutex_;
+  EngineStats stats_;
+
+  std::thread thread_;  // last: starts when all else is there
+};
+
+// The split for the longest context that fits, at most `longest`. Halves until it does.
+Result<std::pair<MemorySplit, Depth>> split_for_longest(MemoryBudget budget, Depth longest, const KvLayout& kv,
+                                                        const StateLayout& state) {
+  constexpr Depth kShortest = 256;
+  for (budget.context_length = longest;; budget.context_length /= 2) {
+    auto split = split_memory(budget, kv, state);
+    if (split) return std::pair(*std::move(split), budget.context_length);
+    if (budget.context_length / 2 < kShortest) return tl::unexpected<Error>(std::move(split).error());
+  }
+}
+
+Status check_config(const EngineConfig& config) {
+  const auto bad = [](const char* reason) { return fail(ErrorCode::engine_bad_config, {{"reason", reason}}); };
+  if (config.step_tokens < 1) return bad("a step needs room for at least one token");
+  if (config.mixed_prefill_tokens < 1) return bad("prompts need at least one token of a mixed step");
+  if (config.max_sequences < 1) return bad("at least one sequence must be able to run");
+  if (config.context_length < 0) return bad("a context cannot be negative");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(const EngineConfig& config, const Model& model, Device& device,
+                                               const Tokenizer& tokenizer) {
+  STEMMA_CHECK(check_config(config));
+  const KvLayout kv = model.kv_layout(config.k_type, config.v_type, config.page_size);
+  const StateLayout state = model.state_layout();
+
+  MemoryBudget budget{.bytes = config.cache_bytes,
+                      .max_sequences = static_cast<std::uint32_t>(config.max_sequences),
+                      .context_length = config.context_length,
+                      .state_share = config.state_share};
+  MemorySplit split;
+  Depth context = config.context_length;
+  if (context > 0) {
+    STEMMA_TRY(split, split_memory(budget, kv, state));
+  } else {
+    STEMMA_TRY(auto longest, split_for_longest(budget, model.info().context_length, kv, state));
+    std::tie(split, context) = std::move(longest);
+  }
+
+  STEMMA_TRY(auto memory, Memory::create(device, kv, state, split));
+  STEMMA_TRY(auto cache, Cache::create({.page_size = config.page_size,
+                                        .page_count = split.page_count,
+                                        .row_count = split.row_count,
+                                        .eviction = config.eviction,
+                                        .snapshot = config.snapshot}));
+  return std::make_unique<EngineImpl>(config, model, device, tokenizer, split, context, std::move(memory),
+                                      std::move(cache));
+}
+
+}  // namespace stemma
