@@ -5,7 +5,11 @@
 namespace stemma {
 
 std::string Error::to_string() const {
-  return "[" + std::string(error_entry(code_).code) + "] " + message_;
+  std::string text = "[";
+  text += error_entry(code_).code;
+  text += "] ";
+  text += message_;
+  return text;
 }
 
 Error make_error(ErrorCode code,

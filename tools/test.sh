@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# tools/test.sh PRESET [CTEST ARGUMENT...]: builds everything of a preset and runs its tests; in `release` also the
+# Python tests against the built binary. The last line counts passed, failed and skipped tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=$1
+shift
+
+tools/build.sh "$preset"
+results=build/$preset/test-results
+rm -rf "$results"
+mkdir -p "$results"
+
+export STEMMA_SOURCE_DIR=$PWD
+export STEMMA_BINARY=$PWD/build/$preset/stemma
+export STEMMA_MODEL=$PWD/models/stemma-tiny.gguf
+if [[ -f build/deps/smollm2.gguf ]]; then export STEMMA_SMOLLM2=$PWD/build/deps/smollm2.gguf; fi
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+
+status=0
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+  --output-junit "$PWD/$results/ctest.xml" "$@" </dev/null || status=1
+if [[ $preset == release && -d tests/e2e ]]; then
+  build/venv/bin/python -m pytest -q tests/e2e --junitxml "$results/e2e.xml" </dev/null || status=1
+fi
+python3 tools/count_tests.py "$results" || status=1
+exit $status
