@@ -15,20 +15,21 @@
 
 namespace stemma {
 
-// OpenAI's and llama-server's names and defaults.
+// OpenAI's and llama-server's names and defaults. Applied in llama-server's order: bias, penalties, top_k, top_p, min_p,
+// temperature, draw.
 struct SamplingParams {
-  float temperature = 1.0f;       // 0 = greedy
-  int top_k = 0;                  // 0 = off
-  float top_p = 1.0f;             // 1 = off
-  float min_p = 0.0f;             // 0 = off
-  float repeat_penalty = 1.0f;    // 1 = off
-  float frequency_penalty = 0.0f;
-  float presence_penalty = 0.0f;
-  int repeat_last_n = 64;         // window of the three penalties; -1 = all
-  std::uint64_t seed = 0;
-  std::vector<std::pair<Token, float>> logit_bias;
-  bool ignore_eos = false;        // never samples an end-of-generation token
-  int logprobs = -1;              // -1 = none; n >= 0: of the chosen token and of the n most likely
+  float temperature = 1.0f;        // >= 0; 0 (and all below 1e-5) = greedy
+  int top_k = 0;                   // >= -1; 0 and -1 = off
+  float top_p = 1.0f;              // 0 to 1; 1 = off
+  float min_p = 0.0f;              // 0 to 1; 0 = off
+  float repeat_penalty = 1.0f;     // > 0; 1 = off
+  float frequency_penalty = 0.0f;  // -2 to 2
+  float presence_penalty = 0.0f;   // -2 to 2
+  int repeat_last_n = 64;          // window of the three penalties, prompt included; 0 = off, -1 = all
+  std::uint64_t seed = 0;          // requests with different seeds draw different numbers
+  std::vector<std::pair<Token, float>> logit_bias;  // added; -infinity bans; entries of one token add up
+  bool ignore_eos = false;         // never samples an end-of-generation token
+  int logprobs = -1;               // -1 = none; n >= 0: of the chosen token and of the n most likely
 };
 
 struct TokenLogprob {
@@ -38,8 +39,8 @@ struct TokenLogprob {
 
 struct Sampled {
   Token token;
-  // Natural logarithms of softmax(logits) as the model gave them, before any sampling parameter; the chosen token's,
-  // then the n best in falling order (ties by lower token). Empty unless asked for.
+  // Natural logarithms of softmax(logits) as the model gave them, before any sampling parameter (NaNs count as
+  // -infinity); the chosen token's, then the n best in falling order (ties by lower token). Empty unless asked for.
   float logprob = 0;
   std::vector<TokenLogprob> top;
 };
@@ -55,6 +56,8 @@ class Sampler {
 
   // Chooses a token and remembers it. Greedy takes the largest logit, the lowest token among equals. Deterministic:
   // same parameters, seed and logits give the same tokens. `logits` has the vocabulary's size; NaNs are never chosen.
+  // Where every token is NaN, -infinity or banned, the answer is token 0. O(vocabulary); greedy without penalties
+  // reads the logits and copies nothing.
   Sampled sample(std::span<const float> logits);
 
  private:

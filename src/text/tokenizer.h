@@ -12,6 +12,7 @@
 #include "core/result.h"
 #include "models/gguf_file.h"
 
+struct llama_model;
 struct llama_vocab;
 
 namespace stemma {
@@ -19,7 +20,8 @@ namespace stemma {
 // Thread-safe after construction.
 class Tokenizer {
  public:
-  // Checks the tokenizer's metadata (counts, types, indices) before libllama reads it.
+  // Checks the tokenizer's metadata (counts, types, indices) before libllama reads it from file.path(), of which it
+  // reads the metadata only; `file` may go afterwards. O(vocabulary).
   // Errors: `tokenizer_bad_metadata`, `tokenizer_unsupported`.
   static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
   ~Tokenizer();
@@ -27,19 +29,25 @@ class Tokenizer {
   std::size_t size() const;
 
   // `add_special`: BOS/EOS as the model wants them. `parse_special`: text such as "<|im_end|>" becomes that control
-  // token. Invalid UTF-8 is tokenized bytewise. O(text).
+  // token. Every text has tokens: of invalid UTF-8, SentencePiece vocabularies see the bytes and BPE ones U+FFFD.
+  // `text` is shorter than 2 GiB. O(text log text).
   std::vector<Token> encode(std::string_view text, bool add_special, bool parse_special) const;
 
-  // The bytes of one token (may be a part of a UTF-8 sequence). `special`: whether control tokens have text.
+  // The bytes of one token (may be a part of a UTF-8 sequence); none of an id outside the vocabulary. `special`:
+  // whether control tokens have text.
   std::string piece(Token token, bool special) const;
+  // The pieces one after another. Where a SentencePiece vocabulary's encode() put a space before the text, it stays.
   std::string decode(std::span<const Token> tokens, bool special) const;
 
   bool is_end_of_generation(Token token) const;
+  // All of them, increasing.
+  const std::vector<Token>& end_of_generation() const;
   std::optional<Token> bos() const;
   std::optional<Token> eos() const;
 
   // For the other files of text/.
   const llama_vocab* raw() const;
+  const llama_model* raw_model() const;
   // The model's own template (tokenizer.chat_template), empty if it has none.
   const std::string& chat_template() const;
 
