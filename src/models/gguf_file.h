@@ -45,7 +45,7 @@ class GgufFile {
   virtual Result<std::optional<double>> find_float(std::string_view key) const = 0;
   virtual Result<std::optional<bool>> find_bool(std::string_view key) const = 0;
   virtual Result<std::optional<std::string_view>> find_string(std::string_view key) const = 0;
-  // Arrays; a scalar counts as an array of one.
+  // Arrays; a scalar counts as an array of one, a boolean as 0 or 1. Views stay valid as long as the file.
   virtual Result<std::optional<std::vector<std::int64_t>>> find_ints(std::string_view key) const = 0;
   virtual Result<std::optional<std::vector<double>>> find_floats(std::string_view key) const = 0;
   virtual Result<std::optional<std::vector<std::string_view>>> find_strings(std::string_view key) const = 0;
@@ -53,6 +53,9 @@ class GgufFile {
   // All tensors of all parts, by name. O(1) and O(log tensors).
   virtual std::span<const GgufTensor> tensors() const = 0;
   virtual const GgufTensor* find_tensor(std::string_view name) const = 0;
+
+  // Of each part, the bytes before its tensor data: all metadata and descriptions of tensors.
+  virtual std::vector<std::span<const std::byte>> headers() const = 0;
 };
 
 }  // namespace stemma
