@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 readonly debian_packages=(
   ca-certificates ccache cmake g++ make ninja-build pkg-config python3 python3-venv
   libbenchmark-dev libboost1.81-dev libcli11-dev libexpected-dev libgmock-dev libgtest-dev libhwy-dev
-  libspdlog-dev nlohmann-json3-dev
+  libspdlog-dev libssl-dev nlohmann-json3-dev
 )
 readonly llama_cpp_package=llama-cpp-python==0.3.36
 readonly llama_cpp_archive=llama_cpp_python-0.3.36.tar.gz
