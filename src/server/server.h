@@ -18,13 +18,24 @@
 
 namespace stemma {
 
+// Sizes and times beyond which a connection is given up. The defaults suit any client that is not broken.
+struct HttpLimits {
+  std::size_t header_bytes = std::size_t{16} << 10;  // answered with 431
+  std::size_t unsent_bytes = std::size_t{4} << 20;   // of a streamed answer whose client does not read: closed
+  double header_seconds = 30;  // from a request's first byte to the end of its headers: answered with 408
+  double stall_seconds = 60;   // without a byte of the body arriving (408), or of the answer leaving (closed)
+  double idle_seconds = 75;    // between requests: closed
+};
+
 struct ServerConfig {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;              // 0: one that is free (Server::port tells)
   std::vector<std::string> api_keys;      // empty: no key needed
   std::string model_alias;                // what /v1/models and answers call the model
-  std::size_t max_body_bytes = std::size_t{32} << 20;
+  std::size_t max_body_bytes = std::size_t{32} << 20;  // answered with 413
+  HttpLimits limits;
   int io_threads = 1;
+  int worker_threads = 1;                 // parse, tokenize and render prompts
 };
 
 // What the server serves; all must outlive it.
