@@ -1,0 +1,76 @@
+// stemma serve: opens a model, says what was chosen for it and why, and serves it until a signal asks to end.
+
+#include <csignal>
+#include <cstdio>
+#include <unistd.h>
+
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/stop_signals.h"
+#include "engine/engine.h"
+#include "server/server.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace stemma {
+
+namespace {
+
+void print_choices(const OpenedModel& opened, const ChatTemplate& chat_template, const Engine& engine) {
+  const ModelInfo& info = opened.model->info();
+  const Options& options = opened.resolved.options;
+  const auto type_name = [](DType type) { return type == DType::f32 ? "f32" : "f16"; };
+  std::cout << "model    " << info.name << ": " << info.architecture << ", " << info.layers << " layers, "
+            << info.parameters / 1000000 << " M parameters, " << display_bytes(static_cast<double>(info.weight_bytes))
+            << " of " << info.weight_types << '\n'
+            << "device   " << opened.device->description() << '\n'
+            << "cache    " << engine.memory_split().explanation << '\n'
+            << "         keys " << type_name(options.engine.k_type) << ", values " << type_name(options.engine.v_type)
+            << ", states f32; pages of " << options.engine.page_size << " tokens; evicts by "
+            << options.engine.eviction << '\n'
+            << "context  " << engine.context_length() << " tokens\n"
+            << "chat     template: " << chat_template.source() << '\n';
+  for (const std::string& decision : decisions(opened.resolved)) std::cout << "chose    " << decision << '\n';
+}
+
+void print_example(const ServerConfig& config, std::uint16_t port) {
+  const std::string host = config.host == "0.0.0.0" || config.host == "::" ? "127.0.0.1" : config.host;
+  const std::string address =
+      "http://" + (host.find(':') != std::string::npos ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  std::cout << "listening on " << address << "\n\ntry:\n"
+            << "  curl -N " << address << "/v1/chat/completions -H 'Content-Type: application/json'"
+            << (config.api_keys.empty() ? "" : " -H \"Authorization: Bearer $KEY\"") << " \\\n"
+            << R"(    -d '{"messages": [{"role": "user", "content": "Tell me a story about the sea."}], "max_tokens": 100,)"
+            << "\n"
+            << R"(         "stream": true, "stream_options": {"include_usage": true}}')"
+            << "\n\nCtrl-C ends it." << std::endl;
+}
+
+}  // namespace
+
+Status serve_command(const CommandInput& input) {
+  StopSignals signals;  // before any thread starts
+  STEMMA_TRY(const OpenedModel opened, open_model(input));
+  const Options& options = opened.resolved.options;
+  STEMMA_TRY(const auto tokenizer, Tokenizer::load(*opened.file));
+  STEMMA_TRY(const std::string template_source, read_chat_template(options.chat_template));
+  STEMMA_TRY(const auto chat_template, ChatTemplate::load(*tokenizer, template_source));
+  STEMMA_TRY(const auto engine, Engine::create(options.engine, *opened.model, *opened.device, *tokenizer));
+  print_choices(opened, *chat_template, *engine);
+  STEMMA_TRY(const auto server, Server::start(options.server, {.engine = *engine,
+                                                               .tokenizer = *tokenizer,
+                                                               .chat_template = *chat_template,
+                                                               .model = opened.model->info(),
+                                                               .options = to_json(opened.resolved)}));
+  print_example(options.server, server->port());
+  signals.wait();
+  std::cout << "\nending: requests under way may finish; once more ends at once" << std::endl;
+  signals.exit_on_next();
+  server->drain(options.drain_seconds);
+  return {};
+}
+
+}  // namespace stemma

@@ -1,0 +1,41 @@
+#pragma once
+// What a command runs with, as plain data: the result of resolving the option table (options/resolve.h). The parts are
+// the configurations of the folders that use them.
+
+#include <string>
+#include <vector>
+
+#include "compute/cpu/cpu_device.h"
+#include "engine/engine.h"
+#include "models/synthetic.h"
+#include "server/server.h"
+#include "text/sampler.h"
+
+namespace stemma {
+
+struct RunOptions {
+  std::string prompt;
+  int tokens = 128;
+  bool chat = false;  // the prompt is a user's message
+  SamplingParams sampling;
+};
+
+struct ExplainOptions {
+  std::string text;  // a code or a message; empty: the list of codes
+  bool json = false;
+};
+
+struct Options {
+  std::string model_path;
+  CpuDeviceConfig device{.threads = 1};
+  EngineConfig engine;
+  ServerConfig server;
+  std::string chat_template;  // a template, or the path of a file with one; empty: the model's own
+  std::string log_level;
+  double drain_seconds = 0;  // how long a graceful end may take
+  RunOptions run;
+  ExplainOptions explain;
+  SyntheticModelSpec make_model;
+};
+
+}  // namespace stemma
