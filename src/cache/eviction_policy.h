@@ -15,17 +15,21 @@ namespace stemma {
 enum class EntryId : std::uint64_t {};  // chosen by the cache, unique among live entries
 
 struct EntryInfo {
-  Depth depth;        // of the entry's end
-  Depth recompute;    // tokens to run again to have it back: its depth less the next shallower usable depth
-  std::uint64_t now;  // the cache's logical clock
+  Depth depth;              // of the entry's end
+  Depth recompute;          // tokens to run again to have it back: its depth less that of the checkpoint before it,
+                            // or the tokens of the tail's last page
+  std::uint64_t last_used;  // on the cache's logical clock
 };
 
 // One thread. O(log entries) or better for every call.
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
+  // A new entry, or one that is no longer pinned.
   virtual void insert(EntryId entry, const EntryInfo& info) = 0;
+  // An entry was used or changed.
   virtual void touch(EntryId entry, const EntryInfo& info) = 0;
+  // An entry is gone or pinned. Nothing happens if it is not known.
   virtual void erase(EntryId entry) = 0;
   // The entry to give up first; nullopt if there is none. Does not remove it.
   virtual std::optional<EntryId> victim() const = 0;

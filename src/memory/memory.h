@@ -14,9 +14,10 @@ namespace stemma {
 
 struct MemoryBudget {
   std::size_t bytes;            // for pages and rows together
-  std::uint32_t max_sequences;  // running at once: each needs a state row
+  std::uint32_t max_sequences;  // running at once: each needs a state row; with fewer rows, fewer run
   Depth context_length;         // at least one sequence of this length must fit
-  double state_share;           // share of the budget for state rows, 0 to 1; negative: chosen by rule
+  double state_share;           // share of the budget for state rows, 0 to 1, as far as one sequence then fits;
+                                // negative: by the rule in memory_split.cpp
 };
 
 struct MemorySplit {
@@ -33,7 +34,7 @@ Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
 // Owns the buffers. One thread.
 class Memory {
  public:
-  // Errors: `out_of_memory`.
+  // Buffers of the split's counts, also where one is 0. Errors: `out_of_memory`.
   static Result<std::unique_ptr<Memory>> create(Device& device, const KvLayout& kv, const StateLayout& state,
                                                 const MemorySplit& split);
 

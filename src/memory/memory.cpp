@@ -1,0 +1,28 @@
+#include "memory/memory.h"
+
+namespace stemma {
+
+Result<std::unique_ptr<Memory>> Memory::create(Device& device, const KvLayout& kv, const StateLayout& state,
+                                               const MemorySplit& split) {
+  STEMMA_TRY(auto pages, device.make_pages(kv, split.page_count));
+  STEMMA_TRY(auto states, device.make_states(state, split.row_count));
+  return std::unique_ptr<Memory>(new Memory(std::move(pages), std::move(states)));
+}
+
+Memory::Memory(std::unique_ptr<PageBuffer> pages, std::unique_ptr<StateBuffer> states)
+    : pages_(std::move(pages)), states_(std::move(states)) {}
+
+void Memory::restore(Lease& lease) {
+  const RestorePlan& plan = lease.restore_plan();
+  if (const std::optional<RowId> row = lease.state_row()) {
+    if (plan.state_from) {
+      states_->copy_row(*plan.state_from, *row);
+    } else {
+      states_->clear_row(*row);
+    }
+  }
+  if (plan.page_copy) pages_->copy_page(plan.page_copy->from, plan.page_copy->to, plan.page_copy->slots);
+  lease.restored();
+}
+
+}  // namespace stemma
