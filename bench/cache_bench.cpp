@@ -1,4 +1,5 @@
-// What the prefix cache costs the engine's thread: a 100,000-token path cut into 100 edges, and eviction under pressure.
+// What the prefix cache costs the engine's thread: a 100,000-token path cut into 100 edges, and
+// eviction under pressure.
 
 #include <numeric>
 #include <variant>
@@ -46,14 +47,16 @@ std::unique_ptr<Cache> cut_path(int page_size, std::uint32_t rows) {
 }
 
 void lookup_of_100k_tokens(benchmark::State& state) {
-  const auto cache = cut_path(static_cast<int>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
+  const auto cache =
+      cut_path(static_cast<int>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
   const NamespaceId ns = cache->namespace_for("bench");
   const std::vector<Token> tokens = path();
   for (auto _ : state) benchmark::DoNotOptimize(cache->lookup(ns, tokens));
 }
 
 void acquire_and_drop_of_100k_tokens(benchmark::State& state) {
-  const auto cache = cut_path(static_cast<int>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
+  const auto cache =
+      cut_path(static_cast<int>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
   const NamespaceId ns = cache->namespace_for("bench");
   const std::vector<Token> tokens = path();
   for (auto _ : state) benchmark::DoNotOptimize(std::get<Lease>(cache->acquire({ns, tokens, {}})));
@@ -61,7 +64,8 @@ void acquire_and_drop_of_100k_tokens(benchmark::State& state) {
 
 // Prompts of 3,000 tokens that end inside an edge.
 void lookup_of_3k_tokens(benchmark::State& state) {
-  const auto cache = cut_path(static_cast<int>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
+  const auto cache =
+      cut_path(static_cast<int>(state.range(0)), static_cast<std::uint32_t>(state.range(1)));
   const NamespaceId ns = cache->namespace_for("bench");
   std::vector<Token> tokens = path();
   tokens.resize(2550);

@@ -14,7 +14,8 @@ CacheImpl::CacheImpl(const CacheConfig& config, std::unique_ptr<EvictionPolicy> 
     : config_(config),
       pages_(config.page_count),
       rows_(config.row_count),
-      tree_(config.page_count > 0 ? config.page_size : 0, std::move(tails), std::move(checkpoints)) {}
+      tree_(config.page_count > 0 ? config.page_size : 0, std::move(tails),
+            std::move(checkpoints)) {}
 
 NamespaceId CacheImpl::namespace_for(std::string_view key) {
   const auto known = namespaces_.find(key);
@@ -45,7 +46,9 @@ CacheImpl::Found CacheImpl::find(NamespaceId ns, std::span<const Token> tokens) 
   return {match.node, {match.matched, usable, reason}};
 }
 
-Lookup CacheImpl::lookup(NamespaceId ns, std::span<const Token> tokens) const { return find(ns, tokens).lookup; }
+Lookup CacheImpl::lookup(NamespaceId ns, std::span<const Token> tokens) const {
+  return find(ns, tokens).lookup;
+}
 
 bool CacheImpl::wait_for_prefix(const AcquireRequest& request, Depth usable) {
   const bool branches = config_.snapshot.branch_snapshot;
@@ -53,7 +56,8 @@ bool CacheImpl::wait_for_prefix(const AcquireRequest& request, Depth usable) {
   Depth parting = 0;
   for (LeaseState* lease : leases_) {
     if (lease->ns() != request.ns || !lease->in_prompt()) continue;
-    const Depth common = common_prefix(request.tokens.first(request.tokens.size() - 1), lease->tokens());
+    const Depth common =
+        common_prefix(request.tokens.first(request.tokens.size() - 1), lease->tokens());
     if (common <= std::max(lease->computed(), parting)) continue;
     const Depth restorable = branches || !has_rows() ? common : lease->planned_depth(common);
     if (restorable - usable < config_.wait_threshold) continue;
@@ -64,11 +68,10 @@ bool CacheImpl::wait_for_prefix(const AcquireRequest& request, Depth usable) {
   return nearest != nullptr;
 }
 
-std::variant<std::unique_ptr<LeaseState>, WaitReason> CacheImpl::reserve(const AcquireRequest& request,
-                                                                         const Found& found, Depth matched,
-                                                                         Depth hit) {
-  auto lease = std::make_unique<LeaseState>(*this, request, found.lookup, Tree::covering(*found.node, matched),
-                                            matched, hit);
+std::variant<std::unique_ptr<LeaseState>, WaitReason> CacheImpl::reserve(
+    const AcquireRequest& request, const Found& found, Depth matched, Depth hit) {
+  auto lease = std::make_unique<LeaseState>(*this, request, found.lookup,
+                                            Tree::covering(*found.node, matched), matched, hit);
   if (lease->missing_pages() > pages_.free() + pages_.evictable()) return WaitReason::no_pages;
   if (has_rows() && rows_.free() + rows_.evictable() == 0) return WaitReason::no_rows;
   lease->start(request.message_ends);
@@ -85,9 +88,11 @@ std::variant<Lease, WaitReason> CacheImpl::acquire(const AcquireRequest& request
   Depth matched = found.lookup.matched;
   Depth hit = found.lookup.usable;
   auto attempt = reserve(request, found, matched, hit);
-  // With no other lease to wait for, give up what a copy's source would take: its page, then its row.
+  // With no other lease to wait for, give up what a copy's source would take: its page, then its
+  // row.
   while (std::holds_alternative<WaitReason>(attempt) && leases_.empty()) {
-    if (std::get<WaitReason>(attempt) == WaitReason::no_pages && tree_.whole_pages(matched) < matched) {
+    if (std::get<WaitReason>(attempt) == WaitReason::no_pages &&
+        tree_.whole_pages(matched) < matched) {
       matched = tree_.whole_pages(matched);
       hit = usable_depth(*found.node, std::min(hit, matched));
     } else if (std::get<WaitReason>(attempt) == WaitReason::no_rows && hit > 0) {
@@ -120,7 +125,8 @@ bool CacheImpl::take_pages(std::size_t count, std::vector<PageRef>& table) {
   if (count > std::size_t{pages_.free()} + pages_.evictable()) return false;
   const std::uint32_t free_before = pages_.free();
   while (pages_.free() < count) {
-    [[maybe_unused]] const bool evicted = tree_.evict_tail(static_cast<std::uint32_t>(count) - pages_.free());
+    [[maybe_unused]] const bool evicted =
+        tree_.evict_tail(static_cast<std::uint32_t>(count) - pages_.free());
     assert(evicted);
   }
   counters_.evicted_pages += pages_.free() - free_before;
@@ -135,7 +141,8 @@ std::optional<RowRef> CacheImpl::take_row() {
 
 std::optional<RowRef> CacheImpl::row_for_mark(MarkSource source) {
   if (source >= MarkSource::message_end) return take_row();
-  if (rows_.free() == 0 || std::uint64_t{rows_.free() - 1} * 4 < rows_.capacity()) return std::nullopt;
+  if (rows_.free() == 0 || std::uint64_t{rows_.free() - 1} * 4 < rows_.capacity())
+    return std::nullopt;
   return rows_.take();
 }
 
@@ -149,9 +156,15 @@ void CacheImpl::count_lease(const LeaseState& lease) {
   counters_.hit_tokens += lease.hit();
   counters_.prompt_tokens += lease.tokens().size();
   switch (lease.lookup().limit) {
-    case ReuseLimit::whole_prompt: ++counters_.limit_whole_prompt; break;
-    case ReuseLimit::no_such_prefix: ++counters_.limit_no_such_prefix; break;
-    case ReuseLimit::kv_without_state: ++counters_.limit_kv_without_state; break;
+    case ReuseLimit::whole_prompt:
+      ++counters_.limit_whole_prompt;
+      break;
+    case ReuseLimit::no_such_prefix:
+      ++counters_.limit_no_such_prefix;
+      break;
+    case ReuseLimit::kv_without_state:
+      ++counters_.limit_kv_without_state;
+      break;
   }
 }
 
@@ -182,19 +195,28 @@ Cache::~Cache() = default;
 
 Result<std::unique_ptr<Cache>> Cache::create(const CacheConfig& config) {
   constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max() - 1;
-  const auto bad = [](std::string reason) { return fail(ErrorCode::cache_bad_config, {{"reason", std::move(reason)}}); };
+  const auto bad = [](std::string reason) {
+    return fail(ErrorCode::cache_bad_config, {{"reason", std::move(reason)}});
+  };
   const auto range = [](auto value) { return "is " + std::to_string(value) + "; it must be "; };
   const SnapshotSettings& snapshot = config.snapshot;
-  if (config.page_size < 1 || config.page_size > 256) return bad("page_size " + range(config.page_size) + "1 to 256");
-  if (config.page_count == 0 && config.row_count == 0) return bad("there are neither pages nor state rows");
-  if (config.page_count > kMost) return bad("page_count " + range(config.page_count) + "at most " + std::to_string(kMost));
-  if (config.row_count > kMost) return bad("row_count " + range(config.row_count) + "at most " + std::to_string(kMost));
-  if (config.wait_threshold < 1) return bad("wait_threshold " + range(config.wait_threshold) + "at least 1");
+  if (config.page_size < 1 || config.page_size > 256)
+    return bad("page_size " + range(config.page_size) + "1 to 256");
+  if (config.page_count == 0 && config.row_count == 0)
+    return bad("there are neither pages nor state rows");
+  if (config.page_count > kMost)
+    return bad("page_count " + range(config.page_count) + "at most " + std::to_string(kMost));
+  if (config.row_count > kMost)
+    return bad("row_count " + range(config.row_count) + "at most " + std::to_string(kMost));
+  if (config.wait_threshold < 1)
+    return bad("wait_threshold " + range(config.wait_threshold) + "at least 1");
   if (snapshot.periodic_interval < 0) {
-    return bad("periodic_interval " + range(snapshot.periodic_interval) + "at least 1, or 0 for none");
+    return bad("periodic_interval " + range(snapshot.periodic_interval) +
+               "at least 1, or 0 for none");
   }
   if (snapshot.idle_interval < 0) {
-    return bad("idle_interval " + range(snapshot.idle_interval) + "at least 1, or 0 for none of its own");
+    return bad("idle_interval " + range(snapshot.idle_interval) +
+               "at least 1, or 0 for none of its own");
   }
   STEMMA_TRY(auto tails, make_eviction_policy(config.eviction));
   STEMMA_TRY(auto checkpoints, make_eviction_policy(config.eviction));
@@ -203,8 +225,12 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheConfig& config) {
 }
 
 NamespaceId Cache::namespace_for(std::string_view key) { return impl_->namespace_for(key); }
-Lookup Cache::lookup(NamespaceId ns, std::span<const Token> tokens) const { return impl_->lookup(ns, tokens); }
-std::variant<Lease, WaitReason> Cache::acquire(const AcquireRequest& request) { return impl_->acquire(request); }
+Lookup Cache::lookup(NamespaceId ns, std::span<const Token> tokens) const {
+  return impl_->lookup(ns, tokens);
+}
+std::variant<Lease, WaitReason> Cache::acquire(const AcquireRequest& request) {
+  return impl_->acquire(request);
+}
 bool Cache::fits(Depth length) const { return impl_->fits(length); }
 void Cache::flush() { impl_->flush(); }
 CacheStats Cache::stats() const { return impl_->stats(); }

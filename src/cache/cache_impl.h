@@ -1,8 +1,9 @@
 #pragma once
-// What a Cache owns: pools, tree, namespaces and the list of live leases. It decides who waits, what is reused and what is evicted
-// for whom; the tree knows what there is.
+// What a Cache owns: pools, tree, namespaces and the list of live leases. It decides who waits,
+// what is reused and what is evicted for whom; the tree knows what there is.
 //
-// Threads: none. Lists: leases_ holds every LeaseState that took part in acquire() and has not ended, in order of acquisition.
+// Threads: none. Lists: leases_ holds every LeaseState that took part in acquire() and has not
+// ended, in order of acquisition.
 
 #include <cstdint>
 #include <map>
@@ -43,7 +44,9 @@ class CacheImpl {
   std::optional<RowRef> take_row();
   // A row for a mark, as Lease::prepare_marks says.
   std::optional<RowRef> row_for_mark(MarkSource source);
-  double free_row_share() const { return has_rows() ? double{1} * rows_.free() / rows_.capacity() : 0; }
+  double free_row_share() const {
+    return has_rows() ? double{1} * rows_.free() / rows_.capacity() : 0;
+  }
   void count_marks(std::size_t taken, std::size_t skipped);
   void began(LeaseState& lease) { leases_.push_back(&lease); }
   void ended(LeaseState& lease) { std::erase(leases_, &lease); }
@@ -59,11 +62,14 @@ class CacheImpl {
   Found find(NamespaceId ns, std::span<const Token> tokens) const;
   // The deepest depth <= `limit` on the path to `node` from which a model can go on.
   Depth usable_depth(Node& node, Depth limit) const;
-  // Whether to wait for a live lease; if so, that lease will take a checkpoint where the prompts part.
+  // Whether to wait for a live lease; if so, that lease will take a checkpoint where the prompts
+  // part.
   bool wait_for_prefix(const AcquireRequest& request, Depth usable);
-  // A lease on the first `matched` tokens of `found` with the state at `hit`, and everything reserved.
-  std::variant<std::unique_ptr<LeaseState>, WaitReason> reserve(const AcquireRequest& request, const Found& found,
-                                                                Depth matched, Depth hit);
+  // A lease on the first `matched` tokens of `found` with the state at `hit`, and everything
+  // reserved.
+  std::variant<std::unique_ptr<LeaseState>, WaitReason> reserve(const AcquireRequest& request,
+                                                                const Found& found, Depth matched,
+                                                                Depth hit);
   void count_lease(const LeaseState& lease);
 
   const CacheConfig config_;

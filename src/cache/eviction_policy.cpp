@@ -1,5 +1,5 @@
-// Least recently used: entries in order of their last use, deeper ones first among those of one use, since a path
-// is used as a whole and only its end can go without taking the rest along.
+// Least recently used: entries in order of their last use, deeper ones first among those of one
+// use, since a path is used as a whole and only its end can go without taking the rest along.
 
 #include "cache/eviction_policy.h"
 

@@ -1,6 +1,7 @@
 #pragma once
-// Which entry goes first when room is needed. An entry is a checkpoint or the tail of a leaf's pages; the cache keeps
-// one policy object for each kind, tells it what happens and asks for victims. Pinned entries are never in it.
+// Which entry goes first when room is needed. An entry is a checkpoint or the tail of a leaf's
+// pages; the cache keeps one policy object for each kind, tells it what happens and asks for
+// victims. Pinned entries are never in it.
 
 #include <cstdint>
 #include <memory>
@@ -15,9 +16,9 @@ namespace stemma {
 enum class EntryId : std::uint64_t {};  // chosen by the cache, unique among live entries
 
 struct EntryInfo {
-  Depth depth;              // of the entry's end
-  Depth recompute;          // tokens to run again to have it back: its depth less that of the checkpoint before it,
-                            // or the tokens of the tail's last page
+  Depth depth;      // of the entry's end
+  Depth recompute;  // tokens to run again to have it back: its depth less that of the checkpoint
+                    // before it, or the tokens of the tail's last page
   std::uint64_t last_used;  // on the cache's logical clock
 };
 

@@ -7,8 +7,8 @@
 
 namespace stemma {
 
-LeaseState::LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup lookup, Node& node, Depth matched,
-                       Depth hit)
+LeaseState::LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup lookup, Node& node,
+                       Depth matched, Depth hit)
     : cache_(cache),
       ns_(request.ns),
       tokens_(request.tokens.begin(), request.tokens.end()),
@@ -37,7 +37,9 @@ LeaseState::~LeaseState() {
   cache_.ended(*this);
 }
 
-std::size_t LeaseState::missing_pages() const { return cache_.pages_for(prompt_length_) - pages_.size(); }
+std::size_t LeaseState::missing_pages() const {
+  return cache_.pages_for(prompt_length_) - pages_.size();
+}
 
 void LeaseState::start(std::span<const Depth> message_ends) {
   Tree& tree = cache_.tree();
@@ -52,8 +54,8 @@ void LeaseState::start(std::span<const Depth> message_ends) {
   assert(taken);
   list_page_ids(0);
   if (page_source_) {
-    restore_plan_.page_copy = RestorePlan::PageCopy{page_source_->id(), page_ids_[shared],
-                                                    kv_write_from_ - tree.whole_pages(kv_write_from_)};
+    restore_plan_.page_copy = RestorePlan::PageCopy{
+        page_source_->id(), page_ids_[shared], kv_write_from_ - tree.whole_pages(kv_write_from_)};
   }
   if (!cache_.has_rows()) return;
 
@@ -83,8 +85,9 @@ Depth LeaseState::planned_depth(Depth limit) const {
 
 void LeaseState::plan_branch(Depth depth) {
   assert(depth > computed_ && depth <= prompt_length_);
-  const auto place = std::lower_bound(plan_.begin(), plan_.end(), depth,
-                                      [](const PlannedMark& mark, Depth d) { return mark.depth < d; });
+  const auto place =
+      std::lower_bound(plan_.begin(), plan_.end(), depth,
+                       [](const PlannedMark& mark, Depth d) { return mark.depth < d; });
   if (place != plan_.end() && place->depth == depth) {
     place->source = std::max(place->source, MarkSource::branch);
   } else {
@@ -130,7 +133,8 @@ std::span<const LeaseMark> LeaseState::prepare_marks(Depth to) {
     if (mark.depth <= to) wanted.push_back(mark);
   }
   if (const Depth interval = cache_.config().snapshot.periodic_interval; interval > 0) {
-    for (Depth depth = to / interval * interval; depth > std::max(computed_, prompt_length_); depth -= interval) {
+    for (Depth depth = to / interval * interval; depth > std::max(computed_, prompt_length_);
+         depth -= interval) {
       wanted.push_back({depth, MarkSource::periodic});
     }
   }

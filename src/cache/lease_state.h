@@ -1,6 +1,7 @@
 #pragma once
-// What is behind a Lease. Its page table holds a pinned reference for every page index that was reserved: pages of the tree
-// wholly below the pin, its own above. Everything is given back by the destructor.
+// What is behind a Lease. Its page table holds a pinned reference for every page index that was
+// reserved: pages of the tree wholly below the pin, its own above. Everything is given back by the
+// destructor.
 //
 // Marks pass from plan_ (wanted) to prepared_ (a row is reserved,
 // the step will write it) to written_ (the step is done) to the tree.
@@ -17,16 +18,18 @@ namespace stemma {
 
 class LeaseState {
  public:
-  // Pins the path to `node` up to `matched` and holds the checkpoint at `hit` (0: none) and the pages it shares. The cache's list of leases
-  // has it from now on.
-  LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup lookup, Node& node, Depth matched, Depth hit);
+  // Pins the path to `node` up to `matched` and holds the checkpoint at `hit` (0: none) and the
+  // pages it shares. The cache's list of leases has it from now on.
+  LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup lookup, Node& node,
+             Depth matched, Depth hit);
   ~LeaseState();
   LeaseState(const LeaseState&) = delete;
   LeaseState& operator=(const LeaseState&) = delete;
 
   // Pages that the prompt needs beyond the shared ones.
   std::size_t missing_pages() const;
-  // Takes these and a state row, which must be free or evictable, marks what is reused as used, and plans the snapshots.
+  // Takes these and a state row, which must be free or evictable, marks what is reused as used, and
+  // plans the snapshots.
   void start(std::span<const Depth> message_ends);
 
   CacheImpl& cache() const { return cache_; }
@@ -42,7 +45,8 @@ class LeaseState {
   const RestorePlan& restore_plan() const { return restore_plan_; }
   bool in_prompt() const { return computed_ < prompt_length_; }
 
-  // The deepest depth in (computed, limit] at which the plan takes a checkpoint; 0 if there is none.
+  // The deepest depth in (computed, limit] at which the plan takes a checkpoint; 0 if there is
+  // none.
   Depth planned_depth(Depth limit) const;
   // Plans a checkpoint where another prompt branches off, in (computed, prompt length].
   void plan_branch(Depth depth);

@@ -1,9 +1,11 @@
 #pragma once
 // A pool of equal slots (pages, state rows) handed out as counted, move-only references.
 //
-// Invariants: every slot is exactly one of free (no reference), evictable (referenced, by unpinned references only)
-// or pinned (some reference is pinned): free + evictable + pinned = capacity after every call. A slot returns to the
-// pool when its last reference goes. References must not outlive the pool.
+// Invariants: every slot is exactly one of free (no reference), evictable (referenced, by unpinned
+// references only) or pinned (some reference is pinned): free + evictable + pinned = capacity after
+// every call. A slot returns to the pool when its last reference goes. References must not outlive
+// the pool.
+//
 // Threads: none; the cache's thread owns it. Costs: O(1) for all operations; 8 bytes a slot.
 
 #include <cassert>
@@ -25,7 +27,8 @@ class SlotPool {
   SlotPool(const SlotPool&) = delete;
   SlotPool& operator=(const SlotPool&) = delete;
 
-  // One reference to a slot. Pinned references keep the slot's content from being counted as evictable.
+  // One reference to a slot. Pinned references keep the slot's content from being counted as
+  // evictable.
   class Ref {
    public:
     Ref(Ref&& other) noexcept
@@ -58,7 +61,8 @@ class SlotPool {
 
    private:
     friend class SlotPool;
-    Ref(SlotPool* pool, std::uint32_t slot, bool pinned) : pool_(pool), slot_(slot), pinned_(pinned) {}
+    Ref(SlotPool* pool, std::uint32_t slot, bool pinned)
+        : pool_(pool), slot_(slot), pinned_(pinned) {}
     SlotPool* pool_;  // null after being moved from
     std::uint32_t slot_;
     bool pinned_;

@@ -1,6 +1,6 @@
 #pragma once
-// Where a prompt's checkpoints go. A pure function of the prompt and of the room there is; the settings have
-// TensorRT-LLM's names.
+// Where a prompt's checkpoints go. A pure function of the prompt and of the room there is; the
+// settings have TensorRT-LLM's names.
 
 #include <cstdint>
 #include <span>
@@ -25,7 +25,8 @@ struct SnapshotSettings {
   bool end_snapshot = true;
 };
 
-// Why a mark is taken. In rising order of value: a mark may evict checkpoints only if it is `message_end` or above.
+// Why a mark is taken. In rising order of value: a mark may evict checkpoints only if it is
+// `message_end` or above.
 enum class MarkSource : std::uint8_t { periodic, message_end, branch, repeat, end };
 
 struct PlannedMark {
@@ -38,12 +39,13 @@ struct SnapshotInput {
   Depth matched;  // where the prompt leaves what is in the tree
   Depth length;   // of the prompt
   std::span<const Depth> message_ends;
-  std::span<const Depth> existing;  // depths in (hit, matched] that have a checkpoint already; increasing
+  std::span<const Depth> existing;  // in (hit, matched], with a checkpoint already; increasing
   double free_rows;                 // share of all rows that is free, 0 to 1
 };
 
-// Marks in (hit, length), strictly increasing, none at an existing depth. Of equal depths the most valuable
-// source stays. O(length / interval + marks log marks).
-std::vector<PlannedMark> plan_snapshots(const SnapshotSettings& settings, const SnapshotInput& input);
+// Marks in (hit, length), strictly increasing, none at an existing depth. Of equal depths the most
+// valuable source stays. O(length / interval + marks log marks).
+std::vector<PlannedMark> plan_snapshots(const SnapshotSettings& settings,
+                                        const SnapshotInput& input);
 
 }  // namespace stemma

@@ -9,16 +9,22 @@
 namespace stemma {
 
 Depth common_prefix(std::span<const Token> a, std::span<const Token> b) {
-  constexpr std::size_t kBlock = 128;  // compared at once by memcmp, which is vectorized where a loop is not
+  // Compared at once by memcmp, which is vectorized where a loop with an early exit is not.
+  constexpr std::size_t kBlock = 128;
   const std::size_t length = std::min(a.size(), b.size());
   std::size_t i = 0;
-  while (i + kBlock <= length && std::memcmp(&a[i], &b[i], kBlock * sizeof(Token)) == 0) i += kBlock;
+  while (i + kBlock <= length && std::memcmp(&a[i], &b[i], kBlock * sizeof(Token)) == 0) {
+    i += kBlock;
+  }
   while (i < length && a[i] == b[i]) ++i;
   return static_cast<Depth>(i);
 }
 
-Tree::Tree(int page_size, std::unique_ptr<EvictionPolicy> tails, std::unique_ptr<EvictionPolicy> checkpoints)
-    : page_size_(page_size), tail_policy_(std::move(tails)), checkpoint_policy_(std::move(checkpoints)) {}
+Tree::Tree(int page_size, std::unique_ptr<EvictionPolicy> tails,
+           std::unique_ptr<EvictionPolicy> checkpoints)
+    : page_size_(page_size),
+      tail_policy_(std::move(tails)),
+      checkpoint_policy_(std::move(checkpoints)) {}
 
 // Paths can be long chains of nodes: no recursion.
 Tree::~Tree() {
@@ -50,8 +56,9 @@ Tree::Match Tree::match(Node& root, std::span<const Token> tokens) const {
 
 Checkpoint* Tree::deepest_checkpoint(Node& node, Depth limit) {
   for (Node* at = &node; at; at = at->parent) {
-    const auto above = std::upper_bound(at->checkpoints.begin(), at->checkpoints.end(), limit,
-                                        [](Depth depth, const Checkpoint& c) { return depth < c.depth; });
+    const auto above =
+        std::upper_bound(at->checkpoints.begin(), at->checkpoints.end(), limit,
+                         [](Depth depth, const Checkpoint& c) { return depth < c.depth; });
     if (above != at->checkpoints.begin()) return &*(above - 1);
   }
   return nullptr;
@@ -108,11 +115,14 @@ void Tree::set_pin(Pin& pin, Node& node, Depth depth) {
   if (from && from != &node) update_tail(*from);
 }
 
-void Tree::share_pages(const Node& node, Depth depth, std::size_t first, std::vector<PageRef>& table) const {
+void Tree::share_pages(const Node& node, Depth depth, std::size_t first,
+                       std::vector<PageRef>& table) const {
   if (page_size_ == 0) return;
   const std::size_t last = page_index(depth);
   std::vector<const Node*> path;
-  for (const Node* at = &node; at->parent && page_index(at->end - 1) >= first; at = at->parent) path.push_back(at);
+  for (const Node* at = &node; at->parent && page_index(at->end - 1) >= first; at = at->parent) {
+    path.push_back(at);
+  }
   for (auto at = path.rbegin(); at != path.rend(); ++at) {
     const std::size_t offset = first_page(**at);
     const std::size_t end = std::min(last, offset + (*at)->pages.size());
@@ -179,7 +189,8 @@ Node& Tree::covering(Node& node, Depth depth) {
   return *at;
 }
 
-// The upper part becomes a new node, the lower part stays the object that pins and entries of deep depths name.
+// The upper part becomes a new node, the lower part stays the object that pins and entries of deep
+// depths name.
 Node& Tree::split(Node& node, Depth depth) {
   auto made = std::make_unique<Node>();
   Node& upper = *made;
@@ -201,8 +212,11 @@ Node& Tree::split(Node& node, Depth depth) {
 
   const auto deeper = std::upper_bound(node.checkpoints.begin(), node.checkpoints.end(), depth,
                                        [](Depth d, const Checkpoint& c) { return d < c.depth; });
-  for (auto c = node.checkpoints.begin(); c != deeper; ++c) checkpoint_places_.at(c->entry).node = &upper;
-  upper.checkpoints.assign(std::make_move_iterator(node.checkpoints.begin()), std::make_move_iterator(deeper));
+  for (auto c = node.checkpoints.begin(); c != deeper; ++c) {
+    checkpoint_places_.at(c->entry).node = &upper;
+  }
+  upper.checkpoints.assign(std::make_move_iterator(node.checkpoints.begin()),
+                           std::make_move_iterator(deeper));
   node.checkpoints.erase(node.checkpoints.begin(), deeper);
 
   while (!node.pins.empty() && node.pins.begin()->first <= depth) {
@@ -255,14 +269,17 @@ void Tree::grow(Node& leaf, std::span<const Token> tokens, std::span<const PageR
   update_tail(leaf);
 }
 
-// For the node, which ends inside the page, and for those ancestors that share the page with it (rule a). Leases pinned inside the
-// page hold the one that leaves the tree: they pin whole pages from now on (rule c).
+// For the node, which ends inside the page, and for those ancestors that share the page with it
+// (rule a). Leases pinned inside the page hold the one that leaves the tree: they pin whole pages
+// from now on (rule c).
 void Tree::replace_last_page(Node& node, const PageRef& page) {
   const PageId old = node.pages.back().id();
   if (page.id() == old) return;
   const Depth page_start = end_without_last_page(node) / page_size_ * page_size_;
   for (Node* at = &node;; at = at->parent) {
-    while (!at->pins.empty() && at->pins.rbegin()->first > page_start) lower(*at->pins.rbegin()->second, page_start);
+    while (!at->pins.empty() && at->pins.rbegin()->first > page_start) {
+      lower(*at->pins.rbegin()->second, page_start);
+    }
     at->pages.back() = page.share(false);
     if (at->start <= page_start || at->parent->pages.back().id() != old) break;
   }
@@ -292,7 +309,8 @@ void Tree::release(EntryId checkpoint) {
   if (place == checkpoint_places_.end()) return;
   Node& node = *place->second.node;
   const Checkpoint& released = *deepest_checkpoint(node, place->second.depth);
-  if (released.row.unique()) checkpoint_policy_->insert(checkpoint, checkpoint_info(node, released));
+  if (!released.row.unique()) return;  // another lease restores from it
+  checkpoint_policy_->insert(checkpoint, checkpoint_info(node, released));
 }
 
 bool Tree::evict_tail(std::uint32_t pages) {
@@ -356,15 +374,17 @@ void Tree::remove(Node& node) {
   --counts_.nodes;
   const bool shared = parent.parent && ends_inside_page(parent) &&
                       parent.pages.back().id() == node.pages.front().id();
-  parent.children.erase(node.tokens.front());
-  if (shared && !parent.leaf()) replace_last_page(parent, parent.children.begin()->second->pages.front());
+  parent.children.erase(parent.children.find(node.tokens.front()));
+  if (shared && !parent.leaf()) {
+    replace_last_page(parent, parent.children.begin()->second->pages.front());
+  }
   update_tail(parent);
 }
 
 void Tree::update_tail(Node& node) {
   if (page_size_ == 0 || !node.parent) return;
-  const bool evictable =
-      node.leaf() && (node.pins.empty() || node.pins.rbegin()->first <= end_without_last_page(node));
+  const bool evictable = node.leaf() && (node.pins.empty() ||
+                                         node.pins.rbegin()->first <= end_without_last_page(node));
   if (!evictable) {
     if (tails_.erase(node.tail) > 0) tail_policy_->erase(node.tail);
   } else if (tails_.emplace(node.tail, &node).second) {

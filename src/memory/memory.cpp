@@ -2,8 +2,8 @@
 
 namespace stemma {
 
-Result<std::unique_ptr<Memory>> Memory::create(Device& device, const KvLayout& kv, const StateLayout& state,
-                                               const MemorySplit& split) {
+Result<std::unique_ptr<Memory>> Memory::create(Device& device, const KvLayout& kv,
+                                               const StateLayout& state, const MemorySplit& split) {
   STEMMA_TRY(auto pages, device.make_pages(kv, split.page_count));
   STEMMA_TRY(auto states, device.make_states(state, split.row_count));
   return std::unique_ptr<Memory>(new Memory(std::move(pages), std::move(states)));
@@ -21,7 +21,8 @@ void Memory::restore(Lease& lease) {
       states_->clear_row(*row);
     }
   }
-  if (plan.page_copy) pages_->copy_page(plan.page_copy->from, plan.page_copy->to, plan.page_copy->slots);
+  if (plan.page_copy)
+    pages_->copy_page(plan.page_copy->from, plan.page_copy->to, plan.page_copy->slots);
   lease.restored();
 }
 

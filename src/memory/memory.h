@@ -1,6 +1,6 @@
 #pragma once
-// The bytes behind the cache's ids: sizes a model's pages and state rows to one budget and carries out the copies
-// that a lease asks for.
+// The bytes behind the cache's ids: sizes a model's pages and state rows to one budget and carries
+// out the copies that a lease asks for.
 
 #include <cstdint>
 #include <memory>
@@ -14,29 +14,31 @@ namespace stemma {
 
 struct MemoryBudget {
   std::size_t bytes;            // for pages and rows together
-  std::uint32_t max_sequences;  // running at once: each needs a state row; with fewer rows, fewer run
+  std::uint32_t max_sequences;  // running at once, each in a state row; with fewer rows, fewer run
   Depth context_length;         // at least one sequence of this length must fit
-  double state_share;           // share of the budget for state rows, 0 to 1, as far as one sequence then fits;
-                                // negative: by the rule in memory_split.cpp
+  // Of the budget for state rows, 0 to 1, as far as one sequence then fits; negative: by the rule
+  // in memory_split.cpp.
+  double state_share;
 };
 
 struct MemorySplit {
   std::uint32_t page_count;
   std::uint32_t row_count;
-  std::size_t page_bytes;       // of one page
-  std::size_t row_bytes;        // of one row
-  std::string explanation;      // one line: what was chosen and why
+  std::size_t page_bytes;   // of one page
+  std::size_t row_bytes;    // of one row
+  std::string explanation;  // one line: what was chosen and why
 };
 
 // The split of a budget. Errors: `memory_budget_too_small` (says how much is needed). O(1).
-Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv, const StateLayout& state);
+Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
+                                 const StateLayout& state);
 
 // Owns the buffers. One thread.
 class Memory {
  public:
   // Buffers of the split's counts, also where one is 0. Errors: `out_of_memory`.
-  static Result<std::unique_ptr<Memory>> create(Device& device, const KvLayout& kv, const StateLayout& state,
-                                                const MemorySplit& split);
+  static Result<std::unique_ptr<Memory>> create(Device& device, const KvLayout& kv,
+                                                const StateLayout& state, const MemorySplit& split);
 
   // Makes the copies of a lease's restore plan and tells the lease.
   void restore(Lease& lease);

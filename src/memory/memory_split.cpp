@@ -1,9 +1,10 @@
 // How one budget becomes pages and rows.
 //
-// What must fit: the pages of one context and, in recurrent models, two rows (one that runs and one checkpoint to resume from). Of what is
-// left, rows for the other sequences that may run are served first, from at most half of it: with fewer, they wait for each
-// other. The rest is halved by bytes. Pages and checkpoints are worth nothing without each other: a hit needs both, and neither's need is known
-// before requests come.
+// What must fit: the pages of one context and, in recurrent models, two rows (one that runs and one
+// checkpoint to resume from). Of what is left, rows for the other sequences that may run are served
+// first, from at most half of it: with fewer, they wait for each other. The rest is halved by
+// bytes. Pages and checkpoints are worth nothing without each other: a hit needs both, and
+// neither's need is known before requests come.
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +37,8 @@ std::uint32_t slots(std::size_t bytes, std::size_t slot_bytes) {
 
 }  // namespace
 
-Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv, const StateLayout& state) {
+Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
+                                 const StateLayout& state) {
   const bool has_pages = !kv.layers.empty();
   const bool has_rows = !state.empty();
   MemorySplit split{};
@@ -44,15 +46,18 @@ Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
   split.row_bytes = has_rows ? state.row_bytes() : 0;
 
   const std::size_t least_pages =
-      has_pages ? (static_cast<std::size_t>(budget.context_length) + kv.page_size - 1) / kv.page_size : 0;
+      has_pages
+          ? (static_cast<std::size_t>(budget.context_length) + kv.page_size - 1) / kv.page_size
+          : 0;
   const std::size_t least_rows = has_rows ? 2 : 0;
   const std::size_t least_page_bytes = least_pages * split.page_bytes;
   const std::size_t least_row_bytes = least_rows * split.row_bytes;
   if (budget.bytes < least_page_bytes + least_row_bytes) {
-    return fail(ErrorCode::memory_budget_too_small, {{"budget", size_text(budget.bytes)},
-                                                     {"context", std::to_string(budget.context_length)},
-                                                     {"rows", std::to_string(least_rows)},
-                                                     {"needed", size_text(least_page_bytes + least_row_bytes)}});
+    return fail(ErrorCode::memory_budget_too_small,
+                {{"budget", size_text(budget.bytes)},
+                 {"context", std::to_string(budget.context_length)},
+                 {"rows", std::to_string(least_rows)},
+                 {"needed", size_text(least_page_bytes + least_row_bytes)}});
   }
 
   std::size_t row_share = 0;  // bytes
@@ -61,7 +66,8 @@ Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
     row_share = budget.bytes;
     rule = "all for state rows: no attention layers";
   } else if (has_rows && budget.state_share >= 0) {
-    row_share = static_cast<std::size_t>(static_cast<double>(budget.bytes) * std::min(budget.state_share, 1.0));
+    row_share = static_cast<std::size_t>(static_cast<double>(budget.bytes) *
+                                         std::min(budget.state_share, 1.0));
     row_share = std::clamp(row_share, least_row_bytes, budget.bytes - least_page_bytes);
     rule = "the share for state rows as asked, with room for one context";
   } else if (has_rows) {
@@ -76,12 +82,13 @@ Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
 
   split.explanation = size_text(budget.bytes) + ": ";
   if (has_pages) {
-    split.explanation += std::to_string(split.page_count) + " pages of " + std::to_string(kv.page_size) +
-                         " tokens (" + size_text(split.page_count * split.page_bytes) + ")";
+    split.explanation += std::to_string(split.page_count) + " pages of " +
+                         std::to_string(kv.page_size) + " tokens (" +
+                         size_text(split.page_count * split.page_bytes) + ")";
   }
   if (has_rows) {
-    split.explanation += (has_pages ? ", " : "") + std::to_string(split.row_count) + " state rows (" +
-                         size_text(split.row_count * split.row_bytes) + ")";
+    split.explanation += (has_pages ? ", " : "") + std::to_string(split.row_count) +
+                         " state rows (" + size_text(split.row_count * split.row_bytes) + ")";
   }
   split.explanation += std::string("; ") + rule;
   if (has_rows && split.row_count < budget.max_sequences) {

@@ -1,6 +1,7 @@
-// Random operations on a cache, checked after each one against three things: the cache's own invariants, the content of every
-// page and state row that a lease reads (simulated_engine.h), and a reference that remembers everything: the cache
-// never claims more than it, and exactly as much where memory is plentiful.
+// Random operations on a cache, checked after each one against three things: the cache's own
+// invariants, the content of every page and state row that a lease reads (simulated_engine.h), and
+// a reference that remembers everything: the cache never claims more than it, and exactly as much
+// where memory is plentiful.
 
 #include <algorithm>
 #include <memory>
@@ -25,7 +26,8 @@ struct Setting {
 };
 
 void PrintTo(const Setting& s, std::ostream* out) {
-  *out << "page_size " << s.page_size << ", pages " << s.pages << ", rows " << s.rows << ", alphabet " << s.alphabet;
+  *out << "page_size " << s.page_size << ", pages " << s.pages << ", rows " << s.rows
+       << ", alphabet " << s.alphabet;
 }
 
 // All prefixes that were published and all at which a checkpoint was stored, by hash.
@@ -38,7 +40,8 @@ struct Reference {
     Lookup found{};
     while (found.matched < length && prefixes.contains(hashes[found.matched + 1])) ++found.matched;
     found.usable = std::min(found.matched, length - 1);
-    while (states && found.usable > 0 && !checkpoints.contains(hashes[found.usable])) --found.usable;
+    while (states && found.usable > 0 && !checkpoints.contains(hashes[found.usable]))
+      --found.usable;
     return found;
   }
 };
@@ -54,7 +57,8 @@ class CacheProperty : public testing::TestWithParam<std::tuple<Setting, int>> {
     config_.snapshot.idle_interval = 3;
     cache_ = Cache::create(config_).value();
     engine_ = std::make_unique<SimulatedEngine>(config_);
-    for (int i = 0; i < 2; ++i) namespaces_.push_back(cache_->namespace_for("model " + std::to_string(i)));
+    for (int i = 0; i < 2; ++i)
+      namespaces_.push_back(cache_->namespace_for("model " + std::to_string(i)));
   }
 
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
@@ -115,7 +119,8 @@ class CacheProperty : public testing::TestWithParam<std::tuple<Setting, int>> {
                  mine[common + 1] == theirs[common + 1]) {
             ++common;
           }
-          return other.ns == ns && other.lease.computed() < other.prompt_length && other.lease.computed() < common;
+          return other.ns == ns && other.lease.computed() < other.prompt_length &&
+                 other.lease.computed() < common;
         }));
       } else {
         ASSERT_FALSE(setting_.plentiful);
@@ -132,12 +137,13 @@ class CacheProperty : public testing::TestWithParam<std::tuple<Setting, int>> {
     }
     ASSERT_LT(lease.hit(), length);
     running_.push_back({ns, std::move(lease), length});
-    ASSERT_EQ(running_.back().lease.pages().size(), config_.page_count > 0 ? (length + config_.page_size - 1) / config_.page_size : 0);
+    ASSERT_EQ(running_.back().lease.pages().size(),
+              config_.page_count > 0 ? (length + config_.page_size - 1) / config_.page_size : 0);
     if (below(4) > 0) engine_->restore(running_.back());
   }
 
-  // One step of a random running sequence: restore what is not restored, grow by a token if all are computed, compute a random
-  // number of tokens, then publish or not.
+  // One step of a random running sequence: restore what is not restored, grow by a token if all are
+  // computed, compute a random number of tokens, then publish or not.
   void step() {
     const std::size_t index = below(static_cast<int>(running_.size()));
     SimulatedEngine::Sequence& sequence = running_[index];
@@ -239,13 +245,15 @@ TEST_P(CacheProperty, HoldsAfterEveryOperation) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Tight, CacheProperty,
-    testing::Combine(testing::Values(Setting{1, 90, 6, 2, 40, false, 5000}, Setting{3, 30, 6, 2, 40, false, 5000},
-                                     Setting{3, 30, 0, 3, 40, false, 5000}, Setting{16, 6, 8, 2, 60, false, 5000},
-                                     Setting{16, 4, 1, 2, 60, false, 5000}, Setting{4, 10, 2, 1, 40, false, 5000},
-                                     Setting{4, 0, 5, 2, 40, false, 5000}),
-                     testing::Range(1, 4)));
+INSTANTIATE_TEST_SUITE_P(Tight, CacheProperty,
+                         testing::Combine(testing::Values(Setting{1, 90, 6, 2, 40, false, 5000},
+                                                          Setting{3, 30, 6, 2, 40, false, 5000},
+                                                          Setting{3, 30, 0, 3, 40, false, 5000},
+                                                          Setting{16, 6, 8, 2, 60, false, 5000},
+                                                          Setting{16, 4, 1, 2, 60, false, 5000},
+                                                          Setting{4, 10, 2, 1, 40, false, 5000},
+                                                          Setting{4, 0, 5, 2, 40, false, 5000}),
+                                          testing::Range(1, 4)));
 
 INSTANTIATE_TEST_SUITE_P(
     Plentiful, CacheProperty,

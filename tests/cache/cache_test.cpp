@@ -40,12 +40,14 @@ struct Bench {
     ns = cache->namespace_for("model");
   }
 
-  std::variant<Lease, WaitReason> ask(const Tokens& tokens, const std::vector<Depth>& message_ends = {}) {
+  std::variant<Lease, WaitReason> ask(const Tokens& tokens,
+                                      const std::vector<Depth>& message_ends = {}) {
     return cache->acquire({ns, tokens, message_ends});
   }
 
   // A request that is admitted and has its copies made.
-  SimulatedEngine::Sequence start(const Tokens& tokens, const std::vector<Depth>& message_ends = {}) {
+  SimulatedEngine::Sequence start(const Tokens& tokens,
+                                  const std::vector<Depth>& message_ends = {}) {
     SimulatedEngine::Sequence sequence{ns, std::get<Lease>(ask(tokens, message_ends)),
                                        static_cast<Depth>(tokens.size())};
     engine.restore(sequence);
@@ -89,9 +91,13 @@ CacheConfig hybrid(int page_size = 16, std::uint32_t pages = 100, std::uint32_t 
   return config;
 }
 
-CacheConfig attention_only(int page_size = 16, std::uint32_t pages = 100) { return hybrid(page_size, pages, 0); }
+CacheConfig attention_only(int page_size = 16, std::uint32_t pages = 100) {
+  return hybrid(page_size, pages, 0);
+}
 
-WaitReason waits(const std::variant<Lease, WaitReason>& answer) { return std::get<WaitReason>(answer); }
+WaitReason waits(const std::variant<Lease, WaitReason>& answer) {
+  return std::get<WaitReason>(answer);
+}
 
 // ---- What is reused
 
@@ -146,7 +152,8 @@ TEST(Reuse, TheNextTurnGoesOnWhereTheOutputEnded) {
 
   auto next = bench.start(joined(joined(text(1, 30), output), text(3, 10)));
   EXPECT_EQ(next.lease.hit(), 40);
-  EXPECT_EQ(next.lease.restore_plan().state_from, state) << "the state row itself became the checkpoint";
+  EXPECT_EQ(next.lease.restore_plan().state_from, state)
+      << "the state row itself became the checkpoint";
 }
 
 TEST(Reuse, MessageEndsAreResumable) {
@@ -196,7 +203,8 @@ TEST(Reuse, AStateIsNeverUsedAtAnotherDepth) {
   config.snapshot.end_snapshot = true;
   Bench bench(config);
   bench.visit(text(1, 20));
-  EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 20)).usable, 0) << "at depth 20 of 20: its last token must be computed";
+  EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 20)).usable, 0)
+      << "at depth 20 of 20: its last token must be computed";
   EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 21)).usable, 20);
 }
 
@@ -249,7 +257,8 @@ TEST(Pages, ASequenceThatOthersOvertookTakesTheirPages) {
   bench.step(one, 20);
   bench.step(two, 20);
   EXPECT_EQ(bench.cache->stats().pages.pinned, 5u);
-  EXPECT_TRUE(std::equal(one.lease.pages().begin(), one.lease.pages().end(), two.lease.pages().begin()));
+  EXPECT_TRUE(
+      std::equal(one.lease.pages().begin(), one.lease.pages().end(), two.lease.pages().begin()));
 }
 
 TEST(Pages, TwoBranchesInsideAPageKeepTheirOwnCopies) {
@@ -337,7 +346,8 @@ TEST(Waiting, ForPagesOrRowsTakesNothing) {
   pages.visit(text(1, 20));
   const auto holder = pages.start(text(2, 24));
   EXPECT_EQ(waits(pages.ask(text(3, 20))), WaitReason::no_pages);
-  EXPECT_EQ(pages.cache->lookup(pages.ns, text(1, 20)).matched, 16) << "only what `holder` took is gone";
+  EXPECT_EQ(pages.cache->lookup(pages.ns, text(1, 20)).matched, 16)
+      << "only what `holder` took is gone";
   EXPECT_TRUE(std::holds_alternative<Lease>(pages.ask(text(3, 16))));
 
   Bench rows(hybrid(4, 100, 1));
@@ -509,7 +519,8 @@ TEST(LeaseEnd, DroppingOneAtAnyMomentGivesEverythingBack) {
   const auto everything_is_free = [&] {
     bench.cache->flush();
     const CacheStats stats = bench.cache->stats();
-    return stats.pages.free == 100 && stats.rows.free == 100 && stats.leases == 0 && stats.nodes == 0;
+    return stats.pages.free == 100 && stats.rows.free == 100 && stats.leases == 0 &&
+           stats.nodes == 0;
   };
   bench.visit(text(1, 40));
   { const auto admitted = bench.ask(text(1, 60)); }
@@ -609,20 +620,24 @@ TEST(Config, IsChecked) {
     return cache ? std::string("none") : cache.error().message();
   };
   EXPECT_EQ(reason([](CacheConfig&) {}), "none");
-  EXPECT_EQ(reason([](CacheConfig& c) { c.page_size = 0; }), "cache: page_size is 0; it must be 1 to 256");
-  EXPECT_EQ(reason([](CacheConfig& c) { c.page_size = 257; }), "cache: page_size is 257; it must be 1 to 256");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.page_size = 0; }),
+            "cache: page_size is 0; it must be 1 to 256");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.page_size = 257; }),
+            "cache: page_size is 257; it must be 1 to 256");
   EXPECT_EQ(reason([](CacheConfig& c) { c.page_count = c.row_count = 0; }),
             "cache: there are neither pages nor state rows");
   EXPECT_EQ(reason([](CacheConfig& c) { c.page_count = 0xFFFFFFFF; }),
             "cache: page_count is 4294967295; it must be at most 4294967294");
   EXPECT_EQ(reason([](CacheConfig& c) { c.row_count = 0xFFFFFFFF; }),
             "cache: row_count is 4294967295; it must be at most 4294967294");
-  EXPECT_EQ(reason([](CacheConfig& c) { c.wait_threshold = 0; }), "cache: wait_threshold is 0; it must be at least 1");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.wait_threshold = 0; }),
+            "cache: wait_threshold is 0; it must be at least 1");
   EXPECT_EQ(reason([](CacheConfig& c) { c.snapshot.periodic_interval = -1; }),
             "cache: periodic_interval is -1; it must be at least 1, or 0 for none");
   EXPECT_EQ(reason([](CacheConfig& c) { c.snapshot.idle_interval = -1; }),
             "cache: idle_interval is -1; it must be at least 1, or 0 for none of its own");
-  EXPECT_EQ(reason([](CacheConfig& c) { c.eviction = "fifo"; }), "unknown eviction policy fifo; known are lru");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.eviction = "fifo"; }),
+            "unknown eviction policy fifo; known are lru");
 }
 
 }  // namespace

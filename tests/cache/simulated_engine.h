@@ -1,7 +1,7 @@
 #pragma once
-// An engine and a memory without tensors: the KV at a depth and the state at a depth are hashes of the tokens before,
-// copies copy hashes, and every step checks that all it reads is what it should be. What a cache bug would corrupt in a
-// model shows up here as a wrong hash.
+// An engine and a memory without tensors: the KV at a depth and the state at a depth are hashes of
+// the tokens before, copies copy hashes, and every step checks that all it reads is what it should
+// be. What a cache bug would corrupt in a model shows up here as a wrong hash.
 
 #include <cstdint>
 #include <span>
@@ -29,7 +29,9 @@ inline std::vector<std::uint64_t> prefix_hashes(NamespaceId ns, std::span<const 
 class SimulatedEngine {
  public:
   explicit SimulatedEngine(const CacheConfig& config)
-      : config_(config), kv_(static_cast<std::size_t>(config.page_count) * config.page_size), states_(config.row_count) {}
+      : config_(config),
+        kv_(static_cast<std::size_t>(config.page_count) * config.page_size),
+        states_(config.row_count) {}
 
   // One running request.
   struct Sequence {
@@ -37,7 +39,7 @@ class SimulatedEngine {
     Lease lease;
     Depth prompt_length;
     bool restored = false;
-    std::vector<Depth> written = {};  // checkpoints stored by steps whose tokens are not published yet
+    std::vector<Depth> written = {};  // stored by steps whose tokens are not published yet
   };
 
   // Makes the copies of the restore plan and checks that everything reused is right.
@@ -62,17 +64,20 @@ class SimulatedEngine {
     const auto hashes = prefix_hashes(sequence.ns, lease.tokens());
     if (config_.page_count > 0) {
       for (Depth depth = 0; depth < std::max(lease.computed(), lease.kv_write_from()); ++depth) {
-        if (!sequence.restored && depth >= lease.kv_write_from() / config_.page_size * config_.page_size) break;
+        if (!sequence.restored &&
+            depth >= lease.kv_write_from() / config_.page_size * config_.page_size)
+          break;
         ASSERT_EQ(kv_at(lease, depth), hashes[depth + 1]) << "KV at depth " << depth;
       }
     }
     if (const auto row = lease.state_row(); row && sequence.restored) {
-      ASSERT_EQ(states_[index_of(*row)], hashes[lease.computed()]) << "state at depth " << lease.computed();
+      ASSERT_EQ(states_[index_of(*row)], hashes[lease.computed()])
+          << "state at depth " << lease.computed();
     }
   }
 
-  // The forward pass from computed() to `to`; returns the depths at which it stores checkpoints. The caller then publishes
-  // or advances.
+  // The forward pass from computed() to `to`; returns the depths at which it stores checkpoints.
+  // The caller then publishes or advances.
   std::vector<Depth> compute(Sequence& sequence, Depth to) {
     check(sequence);
     Lease& lease = sequence.lease;
@@ -94,7 +99,9 @@ class SimulatedEngine {
   }
 
  private:
-  std::uint64_t& kv(PageId page, int slot) { return kv_[index_of(page) * config_.page_size + slot]; }
+  std::uint64_t& kv(PageId page, int slot) {
+    return kv_[index_of(page) * config_.page_size + slot];
+  }
   std::uint64_t& state(RowId row) { return states_[index_of(row)]; }
   std::uint64_t kv_at(const Lease& lease, Depth depth) const {
     const PageId page = lease.pages()[depth / config_.page_size];

@@ -11,7 +11,8 @@ namespace {
 
 using Pool = SlotPool<RowId>;
 
-void expect_counts(const Pool& pool, std::uint32_t free, std::uint32_t evictable, std::uint32_t pinned) {
+void expect_counts(const Pool& pool, std::uint32_t free, std::uint32_t evictable,
+                   std::uint32_t pinned) {
   EXPECT_EQ(pool.free(), free);
   EXPECT_EQ(pool.evictable(), evictable);
   EXPECT_EQ(pool.pinned(), pinned);

@@ -28,7 +28,12 @@ SnapshotSettings only(Depth periodic) {
 }
 
 SnapshotInput prompt(Depth hit, Depth matched, Depth length) {
-  return {.hit = hit, .matched = matched, .length = length, .message_ends = {}, .existing = {}, .free_rows = 0};
+  return {.hit = hit,
+          .matched = matched,
+          .length = length,
+          .message_ends = {},
+          .existing = {},
+          .free_rows = 0};
 }
 
 TEST(SnapshotPlan, PeriodicMarksLieAtMultiplesOfAbsoluteDepth) {
@@ -95,7 +100,8 @@ TEST(SnapshotPlan, LeavesOutDepthsThatHaveACheckpoint) {
 
 TEST(SnapshotPlan, TheLargestDepthDoesNotOverflow) {
   constexpr Depth kMost = 2147483647;
-  EXPECT_EQ(text(plan_snapshots(only(kMost - 1), prompt(5, 5, kMost))), std::to_string(kMost - 1) + "p");
+  EXPECT_EQ(text(plan_snapshots(only(kMost - 1), prompt(5, 5, kMost))),
+            std::to_string(kMost - 1) + "p");
 }
 
 }  // namespace

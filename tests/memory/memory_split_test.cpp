@@ -35,7 +35,8 @@ TEST(MemorySplit, WithoutRecurrentLayersAllGoesToPages) {
   EXPECT_EQ(split.page_count, 1600u);
   EXPECT_EQ(split.row_count, 0u);
   EXPECT_EQ(split.row_bytes, 0u);
-  EXPECT_EQ(split.explanation, "100.0 MiB: 1600 pages of 16 tokens (100.0 MiB); all for pages: no recurrent layers");
+  EXPECT_EQ(split.explanation,
+            "100.0 MiB: 1600 pages of 16 tokens (100.0 MiB); all for pages: no recurrent layers");
 }
 
 TEST(MemorySplit, WithoutAttentionLayersAllGoesToRows) {
@@ -57,11 +58,13 @@ TEST(MemorySplit, HybridModelsServeContextAndSequencesFirstAndHalveTheRest) {
 
 TEST(MemorySplit, WhereRoomIsShortFewerSequencesRun) {
   const std::size_t row = recurrent().row_bytes();
-  const MemorySplit split = split_memory({16 * kMiB + 12 * row, 64, 4096, -1}, attention(), recurrent()).value();
+  const MemorySplit split =
+      split_memory({16 * kMiB + 12 * row, 64, 4096, -1}, attention(), recurrent()).value();
   EXPECT_GE(split.row_count, 7u);
   EXPECT_LE(split.row_count, 10u);
   EXPECT_GE(split.page_count, 256u);
-  EXPECT_NE(split.explanation.find("sequences run at once"), std::string::npos) << split.explanation;
+  EXPECT_NE(split.explanation.find("sequences run at once"), std::string::npos)
+      << split.explanation;
 }
 
 TEST(MemorySplit, AnAskedShareIsKeptAsFarAsOneContextFits) {
@@ -80,7 +83,8 @@ TEST(MemorySplit, ABudgetThatIsTooSmallSaysWhatIsNeeded) {
   ASSERT_FALSE(split);
   EXPECT_EQ(split.error().code(), ErrorCode::memory_budget_too_small);
   EXPECT_EQ(split.error().message(),
-            "18.0 MiB of cache memory cannot hold one sequence of 4096 tokens and 2 state rows: 18.0 MiB are needed");
+            "18.0 MiB of cache memory cannot hold one sequence of 4096 tokens and 2 state rows: "
+            "18.0 MiB are needed");
   EXPECT_TRUE(split_memory({16 * kMiB + 2 * row, 8, 4096, -1}, attention(), recurrent()));
 }
 

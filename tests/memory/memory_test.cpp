@@ -1,4 +1,5 @@
-// Memory carries a lease's restore plan out on a device's buffers. The device here keeps a log of what it is told.
+// Memory carries a lease's restore plan out on a device's buffers. The device here keeps a log of
+// what it is told.
 
 #include "memory/memory.h"
 
@@ -33,7 +34,9 @@ class LoggedStates final : public StateBuffer {
  public:
   explicit LoggedStates(Log& log) : log_(log) {}
   void clear_row(RowId row) override { log_.push_back("clear " + text(row)); }
-  void copy_row(RowId from, RowId to) override { log_.push_back("copy " + text(from) + " to " + text(to)); }
+  void copy_row(RowId from, RowId to) override {
+    log_.push_back("copy " + text(from) + " to " + text(to));
+  }
 
  private:
   Log& log_;
@@ -45,13 +48,15 @@ class LoggedDevice final : public Device {
   std::string kernel_identity() const override { return "none"; }
   std::unique_ptr<WeightStore> make_weight_store() override { return nullptr; }
   Result<std::unique_ptr<PageBuffer>> make_pages(const KvLayout&, std::size_t count) override {
-    if (count > most_pages) return fail(ErrorCode::out_of_memory, {{"bytes", "1"}, {"what", "pages"}});
+    if (count > most_pages)
+      return fail(ErrorCode::out_of_memory, {{"bytes", "1"}, {"what", "pages"}});
     return std::make_unique<LoggedPages>(log);
   }
   Result<std::unique_ptr<StateBuffer>> make_states(const StateLayout&, std::size_t) override {
     return std::make_unique<LoggedStates>(log);
   }
-  void run(const Step&, StepMemory, const std::function<Tensor(Ops&)>&, std::span<float>) override {}
+  void run(const Step&, StepMemory, const std::function<Tensor(Ops&)>&, std::span<float>) override {
+  }
 
   Log log;
   std::size_t most_pages = 100;
@@ -60,7 +65,9 @@ class LoggedDevice final : public Device {
 TEST(Memory, RestoresALeaseAndTellsIt) {
   LoggedDevice device;
   const auto memory =
-      Memory::create(device, {}, {}, {.page_count = 10, .row_count = 10, .page_bytes = 1, .row_bytes = 1, .explanation = ""})
+      Memory::create(
+          device, {}, {},
+          {.page_count = 10, .row_count = 10, .page_bytes = 1, .row_bytes = 1, .explanation = ""})
           .value();
   CacheConfig config;
   config.page_count = 10;
@@ -85,15 +92,17 @@ TEST(Memory, RestoresALeaseAndTellsIt) {
   const PageId page = repeat.restore_plan().page_copy->from;
   const std::uint32_t pinned = cache->stats().rows.pinned;
   memory->restore(repeat);
-  EXPECT_THAT(device.log, testing::ElementsAre("copy " + text(state) + " to " + text(*repeat.state_row()),
-                                               "copy 8 of " + text(page) + " to " + text(repeat.pages()[2])));
+  EXPECT_THAT(device.log,
+              testing::ElementsAre("copy " + text(state) + " to " + text(*repeat.state_row()),
+                                   "copy 8 of " + text(page) + " to " + text(repeat.pages()[2])));
   EXPECT_EQ(cache->stats().rows.pinned, pinned - 1) << "the checkpoint may be evicted again";
 }
 
 TEST(Memory, SaysWhenTheDeviceHasNoRoom) {
   LoggedDevice device;
-  const auto memory =
-      Memory::create(device, {}, {}, {.page_count = 101, .row_count = 1, .page_bytes = 1, .row_bytes = 1, .explanation = ""});
+  const auto memory = Memory::create(
+      device, {}, {},
+      {.page_count = 101, .row_count = 1, .page_bytes = 1, .row_bytes = 1, .explanation = ""});
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().code(), ErrorCode::out_of_memory);
 }
