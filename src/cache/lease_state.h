@@ -3,8 +3,8 @@
 // reserved: pages of the tree wholly below the pin, its own above. Everything is given back by the
 // destructor.
 //
-// Marks pass from plan_ (wanted) to prepared_ (a row is reserved,
-// the step will write it) to written_ (the step is done) to the tree.
+// Marks pass from plan_ (wanted) to prepared_ (a row is reserved, the step will write it) to
+// written_ (the step is done) to the tree.
 
 #include <optional>
 #include <span>

@@ -153,8 +153,8 @@ class Tree {
   // The reference that hold() gave is gone. The checkpoint may be gone as well.
   void release(EntryId checkpoint);
 
-  // Takes pages from the end of the leaf that the policy names until `pages` are free. False if
-  // there is no such leaf.
+  // Takes pages from the end of the leaf that the policy names, until that has freed `pages` or
+  // nothing of it is left to take. False if there is no such leaf.
   bool evict_tail(std::uint32_t pages);
   // Drops the checkpoint that the policy names. False if there is none.
   bool evict_checkpoint();
