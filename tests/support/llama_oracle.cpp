@@ -1,0 +1,76 @@
+#include "support/llama_oracle.h"
+
+#include <llama.h>
+
+#include <stdexcept>
+
+namespace stemma::test {
+namespace {
+
+struct Batch {
+  llama_batch batch;
+  explicit Batch(std::size_t tokens) : batch(llama_batch_init(static_cast<std::int32_t>(tokens), 0, 1)) {}
+  ~Batch() { llama_batch_free(batch); }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  void add(Token token, Depth depth, std::size_t sequence) {
+    const auto i = static_cast<std::size_t>(batch.n_tokens++);
+    batch.token[i] = token;
+    batch.pos[i] = depth;
+    batch.n_seq_id[i] = 1;
+    batch.seq_id[i][0] = static_cast<llama_seq_id>(sequence);
+    batch.logits[i] = 1;
+  }
+};
+
+}  // namespace
+
+LlamaOracle::LlamaOracle(const std::string& path) : model_(nullptr, llama_model_free) {
+  llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = 0;
+  model_.reset(llama_model_load_from_file(path.c_str(), params));
+  if (!model_) throw std::runtime_error("libllama does not load " + path);
+}
+
+LlamaOracle::~LlamaOracle() = default;
+
+std::vector<std::vector<LlamaOracle::Logits>> LlamaOracle::logits(std::span<const std::vector<Token>> sequences,
+                                                                  bool flash_attention, DType kv_type) const {
+  std::size_t tokens = 0;
+  for (const auto& sequence : sequences) tokens += sequence.size();
+
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = static_cast<std::uint32_t>((tokens + 255) / 256 * 256);
+  params.n_batch = static_cast<std::uint32_t>(tokens);
+  params.n_seq_max = static_cast<std::uint32_t>(sequences.size());
+  params.kv_unified = true;
+  params.n_threads = 2;
+  params.n_threads_batch = 2;
+  params.flash_attn_type = flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.type_k = static_cast<ggml_type>(kv_type);
+  params.type_v = static_cast<ggml_type>(kv_type);
+  const std::unique_ptr<llama_context, decltype(&llama_free)> context(llama_init_from_model(model_.get(), params),
+                                                                      llama_free);
+  if (!context) throw std::runtime_error("libllama makes no context");
+
+  Batch batch(tokens);
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    for (std::size_t t = 0; t < sequences[s].size(); ++t) batch.add(sequences[s][t], static_cast<Depth>(t), s);
+  }
+  if (llama_decode(context.get(), batch.batch) != 0) throw std::runtime_error("libllama does not decode");
+
+  const auto width = static_cast<std::size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model_.get())));
+  std::vector<std::vector<Logits>> result(sequences.size());
+  std::int32_t i = 0;
+  for (std::size_t s = 0; s < sequences.size(); ++s) {
+    for (std::size_t t = 0; t < sequences[s].size(); ++t) {
+      const float* row = llama_get_logits_ith(context.get(), i++);
+      result[s].emplace_back(row, row + width);
+    }
+  }
+  return result;
+}
+
+}  // namespace stemma::test
