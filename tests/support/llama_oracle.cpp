@@ -30,6 +30,8 @@ LlamaOracle::LlamaOracle(const std::string& path) : model_(nullptr, llama_model_
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = 0;
+  // Weights as they are in the file: the repacked forms race, and crash on processors with AMX (ggml 0.25.3).
+  params.use_extra_bufts = false;
   model_.reset(llama_model_load_from_file(path.c_str(), params));
   if (!model_) throw std::runtime_error("libllama does not load " + path);
 }

@@ -52,8 +52,8 @@ struct SmallVocabulary {
 
 SmallVocabulary cut_vocabulary(const GgufFile& full) {
   constexpr std::size_t kOrdinary = 2032;
-  constexpr std::size_t kControl = 16;
-  constexpr std::int64_t kControlType = 3;
+  constexpr std::size_t kSpecial = 16;
+  constexpr std::int64_t kNormalType = 1;
   const auto tokens = *value_or_throw(full.find_strings("tokenizer.ggml.tokens"));
   const auto types = *value_or_throw(full.find_ints("tokenizer.ggml.token_type"));
   const auto merges = *value_or_throw(full.find_strings("tokenizer.ggml.merges"));
@@ -65,12 +65,12 @@ SmallVocabulary cut_vocabulary(const GgufFile& full) {
     small.types.push_back(static_cast<std::int32_t>(types[i]));
     kept.insert(tokens[i]);
   }
-  for (std::size_t i = kOrdinary; i < tokens.size() && small.tokens.size() < kOrdinary + kControl; ++i) {
-    if (types[i] != kControlType) continue;
+  for (std::size_t i = kOrdinary; i < tokens.size() && small.tokens.size() < kOrdinary + kSpecial; ++i) {
+    if (types[i] == kNormalType) continue;
     if (tokens[i] == "<|endoftext|>") small.end_of_text = static_cast<std::uint32_t>(small.tokens.size());
     if (tokens[i] == "<|im_end|>") small.end_of_turn = static_cast<std::uint32_t>(small.tokens.size());
     small.tokens.emplace_back(tokens[i]);
-    small.types.push_back(static_cast<std::int32_t>(kControlType));
+    small.types.push_back(static_cast<std::int32_t>(types[i]));
   }
   for (const std::string_view merge : merges) {
     const std::size_t space = merge.find(' ');

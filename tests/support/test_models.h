@@ -9,8 +9,8 @@ namespace stemma::test {
 // A directory of this process's own, removed when it exits.
 const std::string& temporary_directory();
 
-// A vocabulary GGUF of 2,048 tokens, cut from Qwen3.5's: all bytes, the most frequent merges and 16 control tokens
-// (<|endoftext|>, <|im_start|>, <|im_end|> among them), with its chat template. Small, so that test models are.
+// A vocabulary GGUF of 2,048 tokens, cut from Qwen3.5's: all bytes, the most frequent merges and the first 16
+// special tokens (<|endoftext|>, <|im_start|>, <|im_end|>, ...), with its chat template. Small, so that test models are.
 std::string small_vocabulary();
 
 // A random-weight model with the small vocabulary (models/synthetic.h); returns its path. Throws std::runtime_error if

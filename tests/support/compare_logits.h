@@ -1,0 +1,40 @@
+#pragma once
+// How far two computations of the same logits are apart.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace stemma::test {
+
+struct LogitDifference {
+  double nmse = 0;             // sum (a - b)^2 / sum b^2 over all rows
+  std::size_t rows = 0;
+  std::size_t top1_differs = 0;  // rows whose largest logit is another token's
+};
+
+inline std::ptrdiff_t top1(std::span<const float> row) { return std::ranges::max_element(row) - row.begin(); }
+
+// Row by row; `b` is the reference. Throws std::invalid_argument if they have different shapes or no rows.
+inline LogitDifference compare_logits(std::span<const std::vector<float>> a, std::span<const std::vector<float>> b) {
+  if (a.size() != b.size() || a.empty()) throw std::invalid_argument("different numbers of rows");
+  LogitDifference difference{.rows = a.size()};
+  double error = 0;
+  double power = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].size() != b[i].size()) throw std::invalid_argument("different vocabularies");
+    for (std::size_t j = 0; j < a[i].size(); ++j) {
+      const double delta = static_cast<double>(a[i][j]) - b[i][j];
+      error += delta * delta;
+      power += static_cast<double>(b[i][j]) * b[i][j];
+    }
+    if (top1(a[i]) != top1(b[i])) ++difference.top1_differs;
+  }
+  difference.nmse = error / power;
+  return difference;
+}
+
+}  // namespace stemma::test
