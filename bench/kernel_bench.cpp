@@ -1,0 +1,170 @@
+// Times of single operations on the CPU device, in shapes of a 0.8B hybrid model. `kernel_bench --benchmark_filter=delta`.
+// The argument is the number of tokens (and for attention the depth they start at).
+
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "compute/cpu/cpu_device.h"
+#include "compute/dtype.h"
+
+namespace stemma {
+namespace {
+
+constexpr int kThreads = 2;
+constexpr int kPageSize = 16;
+constexpr int kHeads = 16, kHeadSize = 128;                      // of the delta net
+constexpr int kQueryHeads = 8, kKvHeads = 2, kAttentionSize = 256;
+constexpr std::int64_t kWidth = 1024;
+constexpr Depth kMaxDepth = 16384;
+
+// One step over one sequence, and the memory for it.
+class Bench {
+ public:
+  Bench(Depth start, Depth count) : tokens_(static_cast<std::size_t>(count), 0) {
+    for (int i = 0; i <= kMaxDepth / kPageSize; ++i) page_ids_.push_back(PageId{static_cast<std::uint32_t>(i)});
+    const Depth last[] = {start + count - 1};
+    outputs_.assign(last, last + 1);
+    step_.segments.push_back({.tokens = tokens_,
+                              .start = start,
+                              .pages = page_ids_,
+                              .kv_write_from = start,
+                              .row = RowId{0},
+                              .marks = {},
+                              .outputs = outputs_});
+    pages_ = device_->make_pages({.layers = {{kKvHeads * kAttentionSize, kKvHeads * kAttentionSize}},
+                                  .k_type = DType::f16,
+                                  .v_type = DType::f16,
+                                  .page_size = kPageSize},
+                                 page_ids_.size())
+                 .value();
+    StateLayout state;
+    state.add_layer(3, 3 * kHeads * kHeadSize, kHeads, kHeadSize, kHeadSize);
+    states_ = device_->make_states(state, 1).value();
+  }
+
+  Matrix matrix(DType type, std::int64_t rows, std::int64_t cols) {
+    std::vector<std::byte>& bytes =
+        bytes_.emplace_back(row_bytes(type, cols) * static_cast<std::size_t>(rows), std::byte{0x21});
+    return store_->add_matrix({"bench", type, cols, rows, bytes.data(), bytes.size()}).value();
+  }
+
+  Vector vector(std::int64_t size) {
+    const std::vector<float> values(static_cast<std::size_t>(size), 0.5f);
+    return store_
+        ->add_vector({"bench", DType::f32, size, 1, reinterpret_cast<const std::byte*>(values.data()),
+                      values.size() * sizeof(float)})
+        .value();
+  }
+
+  // Times `operation` on a tensor of ones with `cols` columns, inside one step.
+  template <class Operation>
+  void run(benchmark::State& state, std::int64_t cols, Operation&& operation) {
+    std::vector<float> ones(static_cast<std::size_t>(cols), 1.0f);
+    const Matrix table = store_->add_matrix({"ones", DType::f32, cols, 1,
+                                             reinterpret_cast<const std::byte*>(ones.data()),
+                                             ones.size() * sizeof(float)})
+                             .value();
+    std::vector<float> out(ones.size());
+    device_->run(step_, {*store_, *pages_, *states_},
+                 [&](Ops& ops) {
+                   const Tensor x = ops.embed(table);
+                   for (auto iteration : state) {
+                     const Ops::Scope scope(ops);
+                     operation(ops, x);
+                   }
+                   return ops.select_outputs(x);
+                 },
+                 out);
+    const auto tokens = static_cast<std::int64_t>(tokens_.size());
+    state.counters["us/token"] = benchmark::Counter(static_cast<double>(state.iterations() * tokens) * 1e-6,
+                                                    benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  }
+
+ private:
+  std::unique_ptr<Device> device_ = make_cpu_device({.threads = kThreads});
+  std::unique_ptr<WeightStore> store_ = device_->make_weight_store();
+  std::unique_ptr<PageBuffer> pages_;
+  std::unique_ptr<StateBuffer> states_;
+  std::vector<PageId> page_ids_;
+  std::vector<std::vector<std::byte>> bytes_;
+  std::vector<Token> tokens_;
+  std::vector<Depth> outputs_;
+  Step step_;
+};
+
+void delta_net(benchmark::State& state) {
+  Bench bench(0, static_cast<Depth>(state.range(0)));
+  constexpr std::int64_t kCols = kHeads * kHeadSize;
+  const Vector scale = bench.vector(kHeads);
+  bench.run(state, kCols, [&](Ops& ops, Tensor x) {
+    const Tensor heads = x.columns(0, kHeads);
+    const Tensor k = ops.l2_norm(x, kHeadSize, 1e-6f);
+    ops.gated_delta_net(
+        k, k, x, ops.softplus_gate(heads, scale, scale), ops.sigmoid(heads),
+        {.layer = 0, .h_k = kHeads, .h_v = kHeads, .d_k = kHeadSize, .d_v = kHeadSize});
+  });
+}
+BENCHMARK(delta_net)->Arg(1)->Arg(16)->Arg(512)->UseRealTime();
+
+void convolution(benchmark::State& state) {
+  Bench bench(0, static_cast<Depth>(state.range(0)));
+  constexpr std::int64_t kCols = 3 * kHeads * kHeadSize;
+  const Vector kernel = bench.vector(4 * kCols);
+  bench.run(state, kCols, [&](Ops& ops, Tensor x) { ops.conv_silu(x, kernel, 0); });
+}
+BENCHMARK(convolution)->Arg(1)->Arg(512)->UseRealTime();
+
+void attention(benchmark::State& state) {
+  Bench bench(static_cast<Depth>(state.range(1)), static_cast<Depth>(state.range(0)));
+  const AttentionParams params{.layer = 0,
+                               .n_head = kQueryHeads,
+                               .n_head_kv = kKvHeads,
+                               .k_size = kAttentionSize,
+                               .v_size = kAttentionSize,
+                               .scale = 1.0f / 16};
+  constexpr std::int64_t kCols = kQueryHeads * kAttentionSize;
+  constexpr std::int64_t kKvCols = kKvHeads * kAttentionSize;
+  bench.run(state, kCols, [&](Ops& ops, Tensor x) {
+    ops.attention(x, x.columns(0, kKvCols), x.columns(0, kKvCols), params);
+  });
+}
+BENCHMARK(attention)->Args({1, 1000})->Args({1, 8000})->Args({512, 0})->Args({512, 4096})->UseRealTime();
+
+void linear(benchmark::State& state, DType type) {
+  Bench bench(0, static_cast<Depth>(state.range(0)));
+  constexpr std::int64_t kRows = 3584;
+  // Several matrices, so that one token's weights do not stay in the cache.
+  std::vector<Matrix> weights;
+  for (int i = 0; i < 60; ++i) weights.push_back(bench.matrix(type, kRows, kWidth));
+  std::size_t next = 0;
+  bench.run(state, kWidth, [&](Ops& ops, Tensor x) { ops.linear(x, {weights[next++ % weights.size()]}); });
+  const double products = static_cast<double>(state.iterations() * state.range(0)) * kRows * kWidth;
+  state.counters["GMAC/s"] = benchmark::Counter(products * 1e-9, benchmark::Counter::kIsRate);
+  const double bytes = static_cast<double>(state.iterations()) * static_cast<double>(row_bytes(type, kWidth)) * kRows;
+  state.counters["weights GB/s"] = benchmark::Counter(bytes * 1e-9, benchmark::Counter::kIsRate);
+}
+BENCHMARK_CAPTURE(linear, q8_0, DType::q8_0)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
+BENCHMARK_CAPTURE(linear, q4_k, DType::q4_k)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
+BENCHMARK_CAPTURE(linear, f16, DType::f16)->Arg(1)->Arg(512)->UseRealTime();
+
+// The small row-wise operations of one layer, whose cost must not show beside the products.
+void row_work(benchmark::State& state) {
+  Bench bench(0, static_cast<Depth>(state.range(0)));
+  const Vector weight = bench.vector(kWidth);
+  bench.run(state, kWidth, [&](Ops& ops, Tensor x) {
+    const Tensor y = ops.rms_norm(x, weight, 1e-6f);
+    ops.silu_mul(y, x);
+    ops.add_to(y, x);
+  });
+}
+BENCHMARK(row_work)->Arg(1)->Arg(512)->UseRealTime();
+
+}  // namespace
+}  // namespace stemma
+
+BENCHMARK_MAIN();
