@@ -97,9 +97,9 @@ void RopeNeighbours(const float* x, const float* cosines, const float* sines, si
 uint16_t half_of(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
-  const uint32_t sign = bits >> 16 & 0x8000;
+  const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | magnitude >> 13 & 0x3ff);  // NaN
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));  // NaN
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds beyond 65504: infinity
   uint32_t half, rest, unit;  // the value is half + rest / unit
   if (magnitude >= 0x38800000) {
