@@ -34,6 +34,10 @@ std::vector<common_chat_msg> parse_messages(const json& messages) {
 
 }  // namespace
 
+// `full` does what llama-server does: some templates get messages changed to suit them, and a parser for the answer is
+// worked out each time, which takes longer than the rest. `plain` is the template's rendering and nothing else.
+enum class Rendering { full, plain };
+
 struct ChatTemplate::Impl {
   const Tokenizer& tokenizer;
   std::string source;
@@ -44,7 +48,7 @@ struct ChatTemplate::Impl {
 
   // The prompt for the first `count` messages. Throws what llama.cpp throws.
   std::string render(const std::vector<common_chat_msg>& messages, std::size_t count, const json& arguments,
-                     bool generation_prompt) const;
+                     bool generation_prompt, Rendering rendering) const;
 
   // The tokens of `text`, which is the rendering of `messages`, without BOS. Throws what llama.cpp throws.
   std::vector<Token> encode(const std::string& text, const json& messages, const json& arguments) const;
@@ -78,8 +82,9 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::load(const Tokenizer& tokeni
 std::string ChatTemplate::source() const { return impl_->source; }
 
 std::string ChatTemplate::Impl::render(const std::vector<common_chat_msg>& messages, std::size_t count,
-                                       const json& arguments, bool generation_prompt) const {
+                                       const json& arguments, bool generation_prompt, Rendering rendering) const {
   common_chat_templates_inputs inputs;
+  inputs.force_pure_content = rendering == Rendering::plain;
   inputs.messages.assign(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
   inputs.add_generation_prompt = generation_prompt;
   for (const auto& [name, value] : arguments.items()) inputs.chat_template_kwargs[name] = value.dump();
@@ -92,7 +97,7 @@ std::vector<Token> ChatTemplate::Impl::encode(const std::string& text, const jso
                                               const json& arguments) const {
   if (const auto marked = control_text.mark(messages)) {
     const std::vector<common_chat_msg> parsed = parse_messages(marked->messages);
-    const std::string rendering = render(parsed, parsed.size(), arguments, true);
+    const std::string rendering = render(parsed, parsed.size(), arguments, true, Rendering::full);
     // A template that looks at what users wrote may render marked messages differently; then its own text counts.
     if (without(rendering, marked->mark) == text) return control_text.encode(rendering, marked->mark);
   }
@@ -103,15 +108,16 @@ std::vector<Depth> ChatTemplate::Impl::message_ends(const std::vector<common_cha
                                                     const json& arguments, const std::string& text,
                                                     std::span<const std::size_t> ends) const {
   std::vector<Depth> depths;
+  const bool plain = render(messages, messages.size(), arguments, true, Rendering::plain) == text;
   for (std::size_t count = 1; count <= messages.size(); ++count) {
     if (count > kFirstEnds && count + kLastEnds <= messages.size()) continue;
     std::string prefix;
     try {
-      prefix = render(messages, count, arguments, false);
+      prefix = render(messages, count, arguments, false, plain ? Rendering::plain : Rendering::full);
     } catch (const std::exception&) {
       continue;
     }
-    const auto [differs, _] = std::mismatch(text.begin(), text.end(), prefix.begin(), prefix.end());
+    const auto differs = std::mismatch(text.begin(), text.end(), prefix.begin(), prefix.end()).first;
     const Depth depth = tokens_within(ends, static_cast<std::size_t>(differs - text.begin()));
     if (depth > (depths.empty() ? 0 : depths.back())) depths.push_back(depth);
   }
@@ -127,14 +133,14 @@ Result<ChatPrompt> ChatTemplate::apply(const json& messages, const json& templat
 
   try {
     const std::vector<common_chat_msg> parsed = parse_messages(checked);
-    const std::string text = impl_->render(parsed, parsed.size(), template_arguments, true);
+    const std::string text = impl_->render(parsed, parsed.size(), template_arguments, true, Rendering::full);
     ChatPrompt prompt;
     prompt.tokens = impl_->encode(text, checked, template_arguments);
     if (bos == 1) prompt.tokens.insert(prompt.tokens.begin(), llama_vocab_bos(vocab));
-    // The prompt's last token is always computed, so an end at or behind it is of no use.
-    std::vector<std::size_t> ends = token_ends(impl_->tokenizer, text, prompt.tokens, bos);
-    if (ends.size() == prompt.tokens.size()) ends.pop_back();
+    const std::vector<std::size_t> ends = token_ends(impl_->tokenizer, text, prompt.tokens, bos);
     prompt.message_ends = impl_->message_ends(parsed, template_arguments, text, ends);
+    if (!prompt.message_ends.empty() && prompt.message_ends.back() == static_cast<Depth>(prompt.tokens.size()))
+      prompt.message_ends.pop_back();
     return prompt;
   } catch (const std::exception& exception) {
     return fail(ErrorCode::chat_template_failed, {{"reason", exception.what()}});

@@ -28,9 +28,13 @@ class ChatTemplate {
   ~ChatTemplate();
 
   // Renders OpenAI-style `messages` (a JSON array; content a string or text parts) with `template_arguments`
-  // (chat_template_kwargs) and the generation prompt, and tokenizes the result once. message_ends come from rendering
-  // prefixes of the list: a message ends where the renderings with and without what follows begin to differ, cut down to a
-  // token's end. Errors: `chat_bad_messages`, `chat_template_failed`. O(messages x template).
+  // (chat_template_kwargs; may be null) and the generation prompt, as llama-server does, and tokenizes the result once:
+  // one BOS if the model wants one, no EOS. Messages that spell a control token stay text.
+  //
+  // message_ends come from rendering prefixes of the list: a message ends where the renderings with and without what
+  // follows begin to differ, cut down to a token's end. Of more than 64 messages, the first 2 and the last 62 get ends;
+  // those whose prefix the template refuses get none. Errors: `chat_bad_messages`, `chat_template_failed`.
+  // O(min(messages, 64) x prompt).
   Result<ChatPrompt> apply(const nlohmann::json& messages, const nlohmann::json& template_arguments) const;
 
   // "model", "override" or "chatml", for the log.

@@ -1,7 +1,6 @@
 #include "text/control_text.h"
 
 #include <algorithm>
-#include <set>
 
 #include "llama.h"
 
@@ -21,28 +20,13 @@ std::string without(std::string_view text, std::string_view mark) {
 ControlText::ControlText(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
   // What libllama makes a token of only where special text is parsed.
   constexpr int control = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN;
-  std::set<std::size_t, std::greater<>> lengths;
-  for (Token token = 0; token < static_cast<Token>(tokenizer.size()); ++token) {
-    if ((llama_vocab_get_attr(tokenizer.raw(), token) & control) == 0) continue;
-    const std::string text = llama_vocab_get_text(tokenizer.raw(), token);
-    lengths.insert(text.size());
-    begins_[static_cast<unsigned char>(text.front())] = true;
-    texts_.insert(text);
-  }
-  lengths_.assign(lengths.begin(), lengths.end());
-}
-
-std::optional<ControlText::Match> ControlText::find(std::string_view text, std::size_t from) const {
-  for (std::size_t i = from; i < text.size(); ++i) {
-    if (!begins_[static_cast<unsigned char>(text[i])]) continue;
-    for (const std::size_t length : lengths_)
-      if (length <= text.size() - i && texts_.contains(std::string(text.substr(i, length)))) return Match{i, i + length};
-  }
-  return std::nullopt;
+  for (Token token = 0; token < static_cast<Token>(tokenizer.size()); ++token)
+    if (llama_vocab_get_attr(tokenizer.raw(), token) & control)
+      texts_.insert(llama_vocab_get_text(tokenizer.raw(), token));
 }
 
 bool ControlText::appears_in(const nlohmann::json& value) const {
-  if (value.is_string()) return find(value.get_ref<const std::string&>(), 0).has_value();
+  if (value.is_string()) return texts_.find(value.get_ref<const std::string&>(), 0).has_value();
   if (!value.is_structured()) return false;
   return std::any_of(value.begin(), value.end(), [&](const auto& element) { return appears_in(element); });
 }
@@ -64,7 +48,7 @@ void ControlText::insert_marks(nlohmann::json& value, std::string_view mark) con
   auto& text = value.get_ref<std::string&>();
   std::string result;
   std::size_t begin = 0;
-  while (const auto match = find(text, begin)) {
+  while (const auto match = texts_.find(text, begin)) {
     result += text.substr(begin, match->begin + 1 - begin);
     result += mark;
     begin = match->begin + 1;
@@ -84,7 +68,7 @@ std::vector<Token> ControlText::encode(std::string_view rendering, std::string_v
   std::size_t pending = 0;  // [pending, begin) has no mark and is not encoded yet
   std::size_t begin = 0;
   while (true) {
-    const auto match = find(rendering, begin);
+    const auto match = texts_.find(rendering, begin);
     const std::size_t end = match ? match->begin : rendering.size();
     const std::string_view stretch = rendering.substr(begin, end - begin);
     if (stretch.find(mark) != std::string_view::npos) {

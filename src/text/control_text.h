@@ -3,17 +3,15 @@
 // text. The template engine returns one string, so a user's is told apart by a mark that is put into it before rendering
 // and taken out afterwards.
 
-#include <array>
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "core/ids.h"
+#include "text/text_set.h"
 #include "text/tokenizer.h"
 
 namespace stemma {
@@ -40,18 +38,11 @@ class ControlText {
   std::vector<Token> encode(std::string_view rendering, std::string_view mark) const;
 
  private:
-  struct Match {
-    std::size_t begin, end;
-  };
-  // The first control text at or after `from`, the longest of those that begin there.
-  std::optional<Match> find(std::string_view text, std::size_t from) const;
   bool appears_in(const nlohmann::json& value) const;
   void insert_marks(nlohmann::json& value, std::string_view mark) const;
 
   const Tokenizer& tokenizer_;
-  std::unordered_set<std::string> texts_;
-  std::vector<std::size_t> lengths_;   // of texts_, distinct, falling
-  std::array<bool, 256> begins_{};     // bytes that some text begins with
+  TextSet texts_;
 };
 
 }  // namespace stemma

@@ -18,7 +18,8 @@ void write_log(ggml_log_level level, const char* text, void* /*user_data*/) {
   std::string_view line(text);
   while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
   if (line.empty()) return;
-  if (level == GGML_LOG_LEVEL_ERROR && error_text != nullptr) error_text->assign(line);
+  // The first error is the cause; what follows only says that loading failed.
+  if (level == GGML_LOG_LEVEL_ERROR && error_text != nullptr && error_text->empty()) error_text->assign(line);
   spdlog::debug("libllama: {}", line);
 }
 
@@ -38,6 +39,6 @@ void start_llama_library() { static const Library library; }
 LlamaErrors::LlamaErrors() { error_text = &text_; }
 LlamaErrors::~LlamaErrors() { error_text = nullptr; }
 
-std::string LlamaErrors::last() const { return text_.empty() ? "no reason given" : text_; }
+std::string LlamaErrors::first() const { return text_.empty() ? "no reason given" : text_; }
 
 }  // namespace stemma

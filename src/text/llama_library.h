@@ -12,7 +12,7 @@ namespace stemma {
 // Sets libllama up, once per process; later calls do nothing. Everything that calls libllama calls this first. O(1).
 void start_llama_library();
 
-// Keeps what libllama reports as errors on this thread while it lives: the reason behind a null that libllama returned.
+// Keeps the first error that libllama reports on this thread while it lives: the reason behind a null that it returned.
 // At most one lives per thread at a time.
 class LlamaErrors {
  public:
@@ -21,8 +21,8 @@ class LlamaErrors {
   LlamaErrors(const LlamaErrors&) = delete;
   LlamaErrors& operator=(const LlamaErrors&) = delete;
 
-  // The last reported error in one line, or "no reason given".
-  std::string last() const;
+  // That error in one line, or "no reason given".
+  std::string first() const;
 
  private:
   std::string text_;

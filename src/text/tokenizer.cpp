@@ -5,7 +5,9 @@
 #include "llama.h"
 
 #include "text/llama_library.h"
+#include "text/long_runs.h"
 #include "text/tokenizer_metadata.h"
+#include "text/utf8_assembler.h"
 
 namespace stemma {
 
@@ -25,6 +27,11 @@ struct Tokenizer::Impl {
   const llama_vocab* vocab;
   std::string chat_template;
   std::vector<Token> end_of_generation;
+  bool repairs_utf8;    // libllama throws on some invalid UTF-8 where it splits text by characters
+  bool cuts_long_runs;
+  TextSet uncut;  // texts that become one token before libllama splits the rest; empty unless cuts_long_runs
+
+  void append_tokens(std::string_view text, bool parse_special, std::vector<Token>& tokens) const;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -44,7 +51,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {
     return fail(ErrorCode::tokenizer_unsupported, {{"file", file.path()},
                                                    {"model", std::string(kind.value_or("none"))},
                                                    {"pre", std::string(pre.value_or("none"))},
-                                                   {"reason", errors.last()}});
+                                                   {"reason", errors.first()}});
   }
 
   const llama_vocab* vocab = llama_model_get_vocab(model.get());
@@ -58,27 +65,52 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {
     return bad("prompts are to end with an EOS token, and there is none");
 
   STEMMA_TRY(const auto chat_template, file.find_string("tokenizer.chat_template"));
-  std::vector<Token> ends;
-  for (Token token = 0; token < llama_vocab_n_tokens(vocab); ++token)
-    if (llama_vocab_is_eog(vocab, token)) ends.push_back(token);
-  return std::unique_ptr<Tokenizer>(new Tokenizer(std::make_unique<Impl>(
-      Impl{std::move(model), vocab, std::string(chat_template.value_or(std::string_view())), std::move(ends)})));
+  STEMMA_TRY(const auto pre, file.find_string("tokenizer.ggml.pre"));
+  auto impl = std::make_unique<Impl>(Impl{std::move(model), vocab, std::string(chat_template.value_or("")), {}, {}, {}, {}});
+  impl->repairs_utf8 = llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_BPE;
+  impl->cuts_long_runs = impl->repairs_utf8 && !splits_without_regex(pre.value_or("default"));
+  constexpr int special = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_USER_DEFINED;
+  for (Token token = 0; token < llama_vocab_n_tokens(vocab); ++token) {
+    if (llama_vocab_is_eog(vocab, token)) impl->end_of_generation.push_back(token);
+    if (impl->cuts_long_runs && (llama_vocab_get_attr(vocab, token) & special))
+      impl->uncut.insert(llama_vocab_get_text(vocab, token));
+  }
+  return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
 }
 
 std::size_t Tokenizer::size() const { return static_cast<std::size_t>(llama_vocab_n_tokens(impl_->vocab)); }
 
-std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
-  std::vector<Token> tokens(text.size() / kBytesPerToken + 8);
+void Tokenizer::Impl::append_tokens(std::string_view text, bool parse_special, std::vector<Token>& tokens) const {
+  const std::size_t before = tokens.size();
+  tokens.resize(before + text.size() / kBytesPerToken + 8);
   const auto tokenize = [&] {
-    return llama_tokenize(impl_->vocab, text.data(), static_cast<std::int32_t>(text.size()), tokens.data(),
-                          static_cast<std::int32_t>(tokens.size()), add_special, parse_special);
+    return llama_tokenize(vocab, text.data(), static_cast<std::int32_t>(text.size()), tokens.data() + before,
+                          static_cast<std::int32_t>(tokens.size() - before), false, parse_special);
   };
   std::int32_t count = tokenize();
   if (count < 0) {
-    tokens.resize(static_cast<std::size_t>(-static_cast<std::int64_t>(count)));
+    tokens.resize(before + static_cast<std::size_t>(-static_cast<std::int64_t>(count)));
     count = tokenize();
   }
-  tokens.resize(static_cast<std::size_t>(count));
+  tokens.resize(before + static_cast<std::size_t>(count));
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+  std::vector<Token> tokens;
+  std::string repaired;
+  if (impl_->repairs_utf8) {
+    Utf8Assembler assembler;
+    repaired = assembler.push(text);
+    text = repaired += assembler.finish();
+  }
+  if (add_special && llama_vocab_get_add_bos(impl_->vocab)) tokens.push_back(llama_vocab_bos(impl_->vocab));
+  if (impl_->cuts_long_runs) {
+    for (const std::string_view part : cut_long_runs(text, impl_->uncut))
+      impl_->append_tokens(part, parse_special, tokens);
+  } else {
+    impl_->append_tokens(text, parse_special, tokens);
+  }
+  if (add_special && llama_vocab_get_add_eos(impl_->vocab)) tokens.push_back(llama_vocab_eos(impl_->vocab));
   return tokens;
 }
 

@@ -30,7 +30,8 @@ class Tokenizer {
 
   // `add_special`: BOS/EOS as the model wants them. `parse_special`: text such as "<|im_end|>" becomes that control
   // token. Every text has tokens: of invalid UTF-8, SentencePiece vocabularies see the bytes and BPE ones U+FFFD.
-  // `text` is shorter than 2 GiB. O(text log text).
+  // `text` is shorter than 2 GiB. Some BPE kinds see text without a space for 8192 characters in parts (long_runs.h).
+  // O(text log text).
   std::vector<Token> encode(std::string_view text, bool add_special, bool parse_special) const;
 
   // The bytes of one token (may be a part of a UTF-8 sequence); none of an id outside the vocabulary. `special`:
