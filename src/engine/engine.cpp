@@ -135,7 +135,7 @@ class EngineImpl final : public Engine {
       }
       for (const RequestId id : mail.cancelled) end(id, FinishReason::cancelled);
       if (mail.stop) break;
-      if (mail.flush) cache_->flush();
+      if (mail.flush || std::exchange(flush_due_, false)) cache_->flush();
       for (Sequence* sequence : scheduler_.admit()) start(*sequence);
       step();
       publish_stats();
@@ -174,8 +174,9 @@ class EngineImpl final : public Engine {
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       const Segment& segment = step.segments[i];
       sampled[i] = builder_.has_output(i);
-      if (segment.tokens.size() > 1 || !segment.marks.empty()) {
-        counters_.computed_prompt_tokens += segment.tokens.size() > 1 ? segment.tokens.size() : 0;
+      const bool in_prompt = chunks[i].sequence->result.completion_tokens == 0;
+      if (in_prompt) counters_.computed_prompt_tokens += segment.tokens.size();
+      if (in_prompt || segment.tokens.size() > 1 || !segment.marks.empty()) {
         chunks[i].sequence->lease->publish(chunks[i].to);
       } else {
         chunks[i].sequence->lease->advance(chunks[i].to);
@@ -197,6 +198,7 @@ class EngineImpl final : public Engine {
   void sample(Sequence& sequence, std::span<const float> logits) {
     if (std::ranges::all_of(logits, [](float x) { return std::isnan(x); })) {
       sequence.result.error = make_error(ErrorCode::model_not_a_number, {{"model", model_.info().name}});
+      flush_due_ = true;  // what led here is in the cache
       return end(sequence.id, FinishReason::error);
     }
     const Sampled sampled = sequence.sampler->sample(logits);
@@ -212,11 +214,12 @@ class EngineImpl final : public Engine {
     }
   }
 
-  // Takes a sequence out and tells its sink. What it computed stays in the cache.
+  // Takes a sequence out and tells its sink. What it computed stays in the cache, unless it failed.
   void end(RequestId id, FinishReason reason) {
     const std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
     if (!sequence) return;
-    if (sequence->lease) std::move(*sequence->lease).finish();
+    if (sequence->lease && reason != FinishReason::error) std::move(*sequence->lease).finish();
+    sequence->lease.reset();
     const auto now = Clock::now();
     GenerationResult& result = sequence->result;
     result.reason = reason;
@@ -275,6 +278,7 @@ class EngineImpl final : public Engine {
   StepBuilder builder_;
   std::vector<float> logits_;
   Counters counters_;
+  bool flush_due_ = false;
 
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
