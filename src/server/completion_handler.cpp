@@ -1,5 +1,8 @@
 #include "server/completion_handler.h"
 
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
 #include "server/sse.h"
 #include "server/workers.h"
 
@@ -36,6 +39,7 @@ asio::awaitable<void> CompletionHandler::handle(Connection& connection, Completi
 asio::awaitable<std::vector<Progress>> CompletionHandler::next(Connection& connection,
                                                                Generation& generation) const {
   std::vector<Progress> progress;
+  co_await asio::post(connection.executor(), asio::use_awaitable);  // or a fast engine would keep the socket waiting
   while (!connection.client_gone()) {
     progress = generation.advance();
     if (!progress.empty() || generation.finished()) break;
@@ -64,7 +68,9 @@ asio::awaitable<void> CompletionHandler::answer_whole(Connection& connection, Ge
   }
   CompletionResponse response(parts_.tokenizer, request, model_, parts_.model.fingerprint);
   HttpReply reply;
-  reply.body = to_text(response.whole(choices, generation.usage(), generation.timings()));
+  reply.body = co_await run_on(workers_, [&] {  // log-probabilities can make it many megabytes
+    return to_text(response.whole(choices, generation.usage(), generation.timings()));
+  });
   connection.reply(std::move(reply));
 }
 

@@ -161,6 +161,15 @@ ApiResult<CompletionRequest> parse_completion_request(CompletionApi api, std::st
     read_chat_logprobs(fields, common.sampling);
     prompts = read_messages(fields, context.chat_template);
   }
+  // Choices copy their prompt, so one that cannot fit goes no further.
+  for (const Prompt& prompt : prompts) {
+    if (prompt.tokens.size() > static_cast<std::size_t>(context.context_length)) {
+      fields.reject(ApiError(make_error(ErrorCode::request_prompt_too_long,
+                                        {{"tokens", std::to_string(prompt.tokens.size())},
+                                         {"limit", std::to_string(context.context_length)}}),
+                             api == CompletionApi::text ? "prompt" : "messages"));
+    }
+  }
   const auto n = static_cast<std::size_t>(common.n);
   if (prompts.size() * n > kMaxChoicesInAll) {
     fields.reject("n", "times the number of prompts may be at most " + std::to_string(kMaxChoicesInAll));

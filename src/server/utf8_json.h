@@ -5,16 +5,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "text/utf8_assembler.h"
+
 namespace stemma {
 
 // Whether JSON can hold the bytes as a string. O(length).
 inline bool is_utf8(const std::string& bytes) {
-  try {
-    (void)nlohmann::ordered_json(bytes).dump();
-    return true;
-  } catch (const nlohmann::ordered_json::exception&) {
-    return false;
-  }
+  Utf8Assembler characters;  // puts U+FFFD in place of what is not UTF-8
+  std::string text = characters.push(bytes);
+  text += characters.finish();
+  return text == bytes;
 }
 
 // The bytes as an array of numbers.
