@@ -1,0 +1,59 @@
+"""A real server for the end-to-end tests: STEMMA_BINARY serving STEMMA_MODEL on a free port."""
+
+import json
+import os
+import re
+import subprocess
+import urllib.request
+
+import openai
+import pytest
+
+
+class Server:
+    """`stemma serve` as a child process, ready to answer."""
+
+    def __init__(self, *arguments):
+        command = [os.environ["STEMMA_BINARY"], "serve", "--model", os.environ["STEMMA_MODEL"], "--port", "0", *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.url = None
+        for line in self.process.stdout:
+            if match := re.match(r"listening on (http://\S+)", line):
+                self.url = match.group(1)
+                break
+        if self.url is None:
+            raise RuntimeError(f"{command} ended with {self.process.wait()} before it listened")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.stdout.read()  # or it could wait for room in the pipe
+        return self.process.wait()
+
+    def get(self, path):
+        with urllib.request.urlopen(self.url + path) as answer:
+            return answer.read().decode()
+
+    def post(self, path, body):
+        with urllib.request.urlopen(self.url + path, json.dumps(body).encode()) as answer:
+            return json.load(answer)
+
+    def info(self):
+        return json.loads(self.get("/server_info"))
+
+    def client(self, kind=openai.OpenAI):
+        return kind(base_url=self.url + "/v1", api_key="none", timeout=None, max_retries=0)
+
+
+@pytest.fixture(scope="session")
+def server():
+    for name in ("STEMMA_BINARY", "STEMMA_MODEL"):
+        if name not in os.environ:
+            pytest.skip(f"{name} is not set")
+    server = Server()
+    yield server
+    assert server.stop() == 0
+
+
+@pytest.fixture
+def client(server):
+    return server.client()
