@@ -180,6 +180,19 @@ TEST_F(OpsTest, SelectOutputsFollowsTheSegments) {
             (std::vector<float>{10, 0, 30}));
 }
 
+// A prefill chunk in the middle of a prompt wants no logits.
+TEST_F(OpsTest, StepsWithoutOutputs) {
+  add_segment(0, 3);
+  step_.segments[0].outputs = {};
+  const Matrix table = matrix(DType::f32, 4, 1, {0, 10, 20, 30});
+  const Vector norm = vector({1});
+  EXPECT_EQ(run(4,
+                [&](Ops& ops) {
+                  return ops.linear(ops.rms_norm(ops.select_outputs(ops.embed(table)), norm, 1e-6f), {table});
+                }),
+            std::vector<float>());
+}
+
 // Angles follow the depth of the row, the frequency of the pair, its divisor and the scale.
 TEST_F(OpsTest, RopeAngles) {
   const std::vector<float> factors = {1.0f, 4.0f};

@@ -137,6 +137,7 @@ void CpuOps::linear(Tensor x, std::span<const LinearTerm> terms, std::span<Tenso
     STEMMA_ASSERT(!terms[i].bias || terms[i].bias->size == terms[i].weight.rows);
     out[i] = make_tensor(in.rows, terms[i].weight.rows);
   }
+  if (in.rows == 0) return;  // a step without outputs reads no output matrix
   const Scratch scratch(arena_);
 
   // One set of prepared inputs for each form that the terms ask for.
