@@ -21,6 +21,9 @@ set(GGML_CCACHE OFF CACHE BOOL "" FORCE)
 block()
   set(CMAKE_BUILD_TYPE Release)
   set(CMAKE_EXPORT_COMPILE_COMMANDS OFF)
+  # Its objects must not depend on the commit of the repository around it.
+  set(GIT_EXECUTABLE "")
+  set(GIT_EXE "")
   add_subdirectory(${STEMMA_LLAMA_CPP_DIR} ${CMAKE_BINARY_DIR}/llama.cpp EXCLUDE_FROM_ALL SYSTEM)
 endblock()
 

@@ -26,7 +26,8 @@ function(stemma_library name)
 endfunction()
 
 # stemma_test(cache_tree SOURCES tree_test.cpp DEPENDS stemma_cache LABELS unit): one test program.
-# LABELS: `unit` runs in every preset, `engine` and `server` also under ThreadSanitizer.
+# LABELS: `unit` runs in every preset, `engine` and `server` also under ThreadSanitizer. The target tests_LABEL builds
+# all test programs of a label.
 function(stemma_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
@@ -35,4 +36,10 @@ function(stemma_test name)
                                                   STEMMA_LLAMA_CPP_DIR="${STEMMA_LLAMA_CPP_DIR}")
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1800)
+  foreach(label IN LISTS ARG_LABELS)
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${name}_test)
+  endforeach()
 endfunction()

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# tools/test.sh PRESET [CTEST ARGUMENT...]: builds everything of a preset and runs its tests; in `release` also the
-# Python tests against the built binary. The last line counts passed, failed and skipped tests.
+# tools/test.sh PRESET [LABEL...]: builds a preset and runs its tests, or those with one of the labels; in `release` also
+# the Python tests against the built binary. The last line counts passed, failed and skipped tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
 
-tools/build.sh "$preset"
+labels=$(IFS='|' && echo "${*:-.}")  # a regular expression
+tools/build.sh "$preset" ${*/#/tests_}
 results=build/$preset/test-results
 rm -rf "$results"
 mkdir -p "$results"
@@ -19,7 +20,7 @@ export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 
 status=0
 ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
-  --output-junit "$PWD/$results/ctest.xml" "$@" </dev/null || status=1
+  --output-junit "$PWD/$results/ctest.xml" --label-regex "$labels" </dev/null || status=1
 if [[ $preset == release && -d tests/e2e ]]; then
   build/venv/bin/python -m pytest -q tests/e2e --junitxml "$results/e2e.xml" </dev/null || status=1
 fi

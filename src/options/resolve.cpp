@@ -12,7 +12,8 @@ Result<ResolvedOption> resolve_one(const OptionSpec& spec, const AskedOptions& a
   if (const auto found = asked.values.find(&spec); found != asked.values.end()) {
     const AskedValue& given = found->second;
     STEMMA_TRY(OptionValue value, parse_value(spec.values, given.texts, flag, given.where));
-    return ResolvedOption{&spec, std::move(value), given.origin, given.where};
+    const bool says_more = given.origin != Origin::flag;
+    return ResolvedOption{&spec, std::move(value), given.origin, says_more ? given.where : ""};
   }
   if (spec.rule != nullptr) {
     if (auto decision = spec.rule(so_far, facts)) {

@@ -17,7 +17,7 @@ struct ResolvedOption {
   const OptionSpec* spec;
   std::optional<OptionValue> value;  // nullopt: not set, which means what the option's help says
   Origin origin;
-  std::string why;  // a rule's reason, or where it was asked for; empty for defaults
+  std::string why;  // a rule's reason, or the variable or file that asked for it
 };
 
 struct ResolvedOptions {

@@ -50,6 +50,7 @@ TEST(Resolve, PresetsAreThoseOfTheConfigurations) {
   const EngineConfig engine;
   const ServerConfig server;
   EXPECT_EQ(options.engine.step_tokens, engine.step_tokens);
+  EXPECT_EQ(options.engine.mixed_prefill_tokens, engine.mixed_prefill_tokens);
   EXPECT_EQ(options.engine.max_sequences, engine.max_sequences);
   EXPECT_EQ(options.engine.max_waiting, engine.max_waiting);
   EXPECT_EQ(options.engine.page_size, engine.page_size);
@@ -61,6 +62,8 @@ TEST(Resolve, PresetsAreThoseOfTheConfigurations) {
   EXPECT_EQ(options.server.host, server.host);
   EXPECT_EQ(options.server.port, server.port);
   EXPECT_EQ(options.server.max_body_bytes, server.max_body_bytes);
+  EXPECT_EQ(options.server.io_threads, server.io_threads);
+  EXPECT_EQ(options.server.worker_threads, server.worker_threads);
 }
 
 TEST(Resolve, WhatIsAskedForReachesItsPlace) {
