@@ -3,10 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cmath>
-#include <numeric>
-#include <random>
-#include <thread>
+#include <memory>
 #include <vector>
 
 #include "compute/cpu/cpu_device.h"
@@ -17,7 +14,7 @@ namespace {
 
 constexpr int kThreads = 2;
 constexpr int kPageSize = 16;
-constexpr int kHeads = 16, kHeadSize = 128;                      // of the delta net
+constexpr int kHeads = 16, kHeadSize = 128;  // of the delta net
 constexpr int kQueryHeads = 8, kKvHeads = 2, kAttentionSize = 256;
 constexpr std::int64_t kWidth = 1024;
 constexpr Depth kMaxDepth = 16384;
@@ -80,9 +77,7 @@ class Bench {
                    return ops.select_outputs(x);
                  },
                  out);
-    const auto tokens = static_cast<std::int64_t>(tokens_.size());
-    state.counters["us/token"] = benchmark::Counter(static_cast<double>(state.iterations() * tokens) * 1e-6,
-                                                    benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(tokens_.size()));  // tokens
   }
 
  private:
@@ -144,9 +139,8 @@ void linear(benchmark::State& state, DType type) {
   std::size_t next = 0;
   bench.run(state, kWidth, [&](Ops& ops, Tensor x) { ops.linear(x, {weights[next++ % weights.size()]}); });
   const double products = static_cast<double>(state.iterations() * state.range(0)) * kRows * kWidth;
-  state.counters["GMAC/s"] = benchmark::Counter(products * 1e-9, benchmark::Counter::kIsRate);
-  const double bytes = static_cast<double>(state.iterations()) * static_cast<double>(row_bytes(type, kWidth)) * kRows;
-  state.counters["weights GB/s"] = benchmark::Counter(bytes * 1e-9, benchmark::Counter::kIsRate);
+  state.counters["MAC"] = benchmark::Counter(products, benchmark::Counter::kIsRate);
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(row_bytes(type, kWidth)) * kRows);  // weights
 }
 BENCHMARK_CAPTURE(linear, q8_0, DType::q8_0)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
 BENCHMARK_CAPTURE(linear, q4_k, DType::q4_k)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
