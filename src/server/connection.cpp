@@ -324,9 +324,12 @@ void Connection::start_write() {
   if (writing_ || closed_) return;
   if (sent_ == sending_.size()) {
     sent_ = 0;
+    if (outbox_.empty()) {
+      std::string().swap(sending_);  // idle connections keep no memory
+      return;
+    }
     sending_.clear();
     sending_.swap(outbox_);
-    if (sending_.empty()) return;
   }
   writing_ = true;
   const auto rest = asio::buffer(sending_) + sent_;
