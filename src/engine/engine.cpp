@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <tuple>
@@ -46,6 +47,8 @@ class EngineImpl final : public Engine {
         tokenizer_(tokenizer),
         split_(split),
         context_length_(context_length),
+        max_prompt_(config.max_prompt_tokens > 0 ? static_cast<std::size_t>(config.max_prompt_tokens)
+                                                 : std::numeric_limits<std::size_t>::max()),
         max_waiting_(config.max_waiting),
         memory_(std::move(memory)),
         cache_(std::move(cache)),
@@ -108,7 +111,8 @@ class EngineImpl final : public Engine {
   // What submit() refuses. Thread-safe: reads only what never changes.
   Status check(const GenerationRequest& request) const {
     if (request.prompt.empty()) return fail(ErrorCode::request_prompt_empty);
-    const auto room = static_cast<std::size_t>(context_length_) - (request.max_tokens > 0 ? 1 : 0);
+    const auto context = static_cast<std::size_t>(context_length_) - (request.max_tokens > 0 ? 1 : 0);
+    const std::size_t room = std::min(context, max_prompt_);
     if (request.prompt.size() > room) {
       return fail(ErrorCode::request_prompt_too_long,
                   {{"tokens", std::to_string(request.prompt.size())}, {"limit", std::to_string(room)}});
@@ -265,6 +269,7 @@ class EngineImpl final : public Engine {
   const Tokenizer& tokenizer_;
   const MemorySplit split_;
   const Depth context_length_;
+  const std::size_t max_prompt_;
   const std::size_t max_waiting_;
 
   Mailbox mailbox_;
@@ -303,6 +308,7 @@ Status check_config(const EngineConfig& config) {
   if (config.mixed_prefill_tokens < 1) return bad("prompts need at least one token of a mixed step");
   if (config.max_sequences < 1) return bad("at least one sequence must be able to run");
   if (config.context_length < 0) return bad("a context cannot be negative");
+  if (config.max_prompt_tokens < 0) return bad("a prompt cannot have a negative length");
   return {};
 }
 

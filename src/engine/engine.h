@@ -29,7 +29,8 @@ struct EngineConfig {
                                    // between their tokens, >= 1
   int max_sequences = 64;          // running at once
   std::size_t max_waiting = 4096;  // requests in the queue before new ones are refused
-  Depth context_length = 0;        // longest prompt + output; 0 = the model's
+  Depth context_length = 0;        // longest prompt + output; 0 = the model's, as far as the memory holds it
+  Depth max_prompt_tokens = 0;     // longest prompt; 0 = whatever the context holds
   AdmissionPolicy admission = AdmissionPolicy::arrival;
   DType k_type = DType::f16;
   DType v_type = DType::f16;

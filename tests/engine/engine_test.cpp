@@ -172,6 +172,14 @@ TEST_F(EngineTest, RefusesWhatItCannotRun) {
   EXPECT_EQ(code(hot), ErrorCode::sampling_bad_parameter);
 }
 
+TEST_F(EngineTest, RefusesPromptsAboveItsLimit) {
+  EngineHarness& harness = start({.max_prompt_tokens = 10});
+  EXPECT_EQ(harness.generate(random_prompt(10, 1), 1).tokens.size(), 1u);
+  const auto outcome = harness.engine().submit(greedy(random_prompt(11, 1), 1), nullptr);
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ErrorCode::request_prompt_too_long);
+}
+
 TEST(EngineCreate, RefusesSettingsThatCannotRun) {
   LogitsBook book;
   EngineHarness harness(tiny_model("qwen35", "q8_0"), {.context_length = 64}, book);
