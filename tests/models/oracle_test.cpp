@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -60,6 +61,10 @@ Rows llama_logits(const test::LlamaOracle& oracle, const Sequences& sequences, b
   return rows;
 }
 
+std::ostream& operator<<(std::ostream& out, const LogitDifference& difference) {
+  return out << difference.nmse << " (" << difference.median_nmse << ")";
+}
+
 // The three computations of one workload, compared.
 struct Measurement {
   LogitDifference plain;  // Stemma from libllama without flash attention
@@ -76,8 +81,8 @@ Measurement measure(const std::string& path, const test::LlamaOracle& oracle, co
   const Measurement m{test::compare_logits(ours, plain), test::compare_logits(ours, flash),
                       test::compare_logits(flash, plain)};
   std::cout << std::filesystem::path(path).stem().string() << ", KV " << (kv_type == DType::f32 ? "f32" : "f16") << ", "
-            << workload.name << ": NMSE from libllama " << m.plain.nmse << " (with flash attention " << m.flash.nmse
-            << "), libllama with from without " << m.yardstick.nmse << "; top-1 differs in " << m.plain.top1_differs
+            << workload.name << ": NMSE (median row's) from libllama " << m.plain << ", with flash attention " << m.flash
+            << ", libllama with from without " << m.yardstick << "; top-1 differs in " << m.plain.top1_differs
             << " and " << m.yardstick.top1_differs << " of " << m.plain.rows << std::endl;
   return m;
 }
@@ -108,22 +113,19 @@ TEST_P(Oracle, F32WeightsAndF16KvAgree) {
 }
 
 // Products of other types round their inputs, which blows a difference in the last bit up to the size of that
-// rounding. The yardstick is what libllama's own two ways of computing attention do to each other.
+// rounding. The yardstick is what libllama's own two ways of computing attention do to each other; all three
+// computations are then as far from one another as rounding allows, equal up to the sample.
+constexpr double kSample = 1.25;
+
 TEST_P(Oracle, OtherWeightsAreNoFurtherAwayThanFlashAttention) {
   for (const char* type : {"f16", "bf16", "q8_0", "q4_0", "q4_k"}) {
     const std::string path = test::tiny_model(GetParam(), type);
     const test::LlamaOracle oracle(path);
     for (const Workload& workload : {kPrompt, kRagged}) {
-      const Measurement m = measure(path, oracle, workload, DType::f32, kVocabulary);
-      EXPECT_LE(m.plain.nmse, m.yardstick.nmse) << type << ' ' << workload.name;
+      const Measurement m = measure(path, oracle, workload, DType::f16, kVocabulary);
+      EXPECT_LE(m.plain.nmse, kSample * m.yardstick.nmse) << type << ' ' << workload.name;
+      EXPECT_LE(m.flash.nmse, kSample * m.yardstick.nmse) << type << ' ' << workload.name;
     }
-    // An f16 KV makes libllama's two ways round different things (queries and weights, or the sum), so that all three
-    // computations are as far from one another as rounding allows: equal up to the sample.
-    constexpr double kSample = 1.25;
-    const Measurement m = measure(path, oracle, kRagged, DType::f16, kVocabulary);
-    EXPECT_LE(m.plain.nmse, kSample * m.yardstick.nmse) << type;
-    EXPECT_LE(m.flash.nmse, kSample * m.yardstick.nmse) << type;
-
     const Measurement single = measure(path, oracle, kSingle, DType::f16, kVocabulary);
     EXPECT_EQ(single.plain.top1_differs, 0u) << type;
     EXPECT_LE(single.plain.nmse, 1e-6) << type;
@@ -135,11 +137,13 @@ INSTANTIATE_TEST_SUITE_P(Architectures, Oracle, ::testing::Values("qwen35", "lla
 
 // ----- trained models ----------------------------------------------------------------------------------------
 
+// A trained model's sensitivity varies from row to row: a single one that tips over can outweigh all others, in any of
+// the three computations. So the median row counts.
 void expect_agreement(const std::string& path, Token vocabulary) {
   const test::LlamaOracle oracle(path);
   for (const Workload& workload : {kSingle, kPrompt, kRagged}) {
     const Measurement m = measure(path, oracle, workload, DType::f32, vocabulary);
-    EXPECT_LE(m.plain.nmse, std::max(1e-6, m.yardstick.nmse)) << workload.name;
+    EXPECT_LE(m.plain.median_nmse, std::max(1e-6, kSample * m.yardstick.median_nmse)) << workload.name;
   }
 }
 
