@@ -137,13 +137,17 @@ INSTANTIATE_TEST_SUITE_P(Architectures, Oracle, ::testing::Values("qwen35", "lla
 
 // ----- trained models ----------------------------------------------------------------------------------------
 
-// A trained model's sensitivity varies from row to row: a single one that tips over can outweigh all others, in any of
-// the three computations. So the median row counts.
+// Quantized trained models. A single token takes the same products of vectors in both programs. For a prompt libllama
+// multiplies many rows at a time, in another order of summation than for one row; Stemma has the one order. In a trained
+// model that outweighs the yardstick, so the bound is on what is chosen: top-1 differs in few rows more than libllama's
+// differs from its own.
 void expect_agreement(const std::string& path, Token vocabulary) {
   const test::LlamaOracle oracle(path);
-  for (const Workload& workload : {kSingle, kPrompt, kRagged}) {
+  EXPECT_LE(measure(path, oracle, kSingle, DType::f32, vocabulary).plain.nmse, 1e-9);
+  for (const Workload& workload : {kPrompt, kRagged}) {
     const Measurement m = measure(path, oracle, workload, DType::f32, vocabulary);
-    EXPECT_LE(m.plain.median_nmse, std::max(1e-6, kSample * m.yardstick.median_nmse)) << workload.name;
+    EXPECT_LE(m.plain.top1_differs, m.yardstick.top1_differs + m.plain.rows / 50) << workload.name;
+    EXPECT_LE(m.plain.nmse, 1e-2) << workload.name;
   }
 }
 
