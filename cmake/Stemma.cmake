@@ -12,6 +12,8 @@ if(STEMMA_SANITIZE)
   target_compile_options(stemma_flags INTERFACE -fsanitize=${STEMMA_SANITIZE} -fno-omit-frame-pointer
                                                 -fno-sanitize-recover=all)
   target_link_options(stemma_flags INTERFACE -fsanitize=${STEMMA_SANITIZE})
+  # Most of a sanitizer build's time goes into optimising test programs, which gain nothing from it.
+  target_compile_options(stemma_flags INTERFACE $<IF:$<BOOL:$<TARGET_PROPERTY:STEMMA_IS_TEST>>,-O0,-O1> -g1)
 endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR STEMMA_SANITIZE)
   target_compile_definitions(stemma_flags INTERFACE STEMMA_CHECKED=1)
@@ -31,6 +33,7 @@ endfunction()
 function(stemma_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
+  set_target_properties(${name}_test PROPERTIES STEMMA_IS_TEST ON)
   target_link_libraries(${name}_test PRIVATE ${ARG_DEPENDS} GTest::gtest_main GTest::gmock)
   target_compile_definitions(${name}_test PRIVATE STEMMA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                                   STEMMA_LLAMA_CPP_DIR="${STEMMA_LLAMA_CPP_DIR}")
