@@ -31,6 +31,7 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
 }
 
 Status AtomicFile::write(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return {};  // an empty span may have no address
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) return failed();
   return {};
 }
