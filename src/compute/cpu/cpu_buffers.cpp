@@ -1,5 +1,6 @@
 #include "compute/cpu/cpu_buffers.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "compute/cpu/checked.h"
@@ -85,12 +86,12 @@ Result<std::unique_ptr<StateBuffer>> CpuStateBuffer::create(const StateLayout& l
 
 void CpuStateBuffer::clear_row(RowId id) {
   STEMMA_ASSERT(index_of(id) < row_count_);
-  std::memset(row(id), 0, layout_.row_bytes());
+  std::fill_n(row(id), layout_.row_bytes(), std::byte{0});  // also of no bytes at no address: models without states
 }
 
 void CpuStateBuffer::copy_row(RowId from, RowId to) {
   STEMMA_ASSERT(index_of(from) < row_count_ && index_of(to) < row_count_);
-  if (from != to) std::memcpy(row(to), row(from), layout_.row_bytes());
+  if (from != to) std::copy_n(row(from), layout_.row_bytes(), row(to));
 }
 
 }  // namespace stemma
