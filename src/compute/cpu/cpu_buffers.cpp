@@ -86,12 +86,12 @@ Result<std::unique_ptr<StateBuffer>> CpuStateBuffer::create(const StateLayout& l
 
 void CpuStateBuffer::clear_row(RowId id) {
   STEMMA_ASSERT(index_of(id) < row_count_);
-  std::fill_n(row(id), layout_.row_bytes(), std::byte{0});  // also of no bytes at no address: models without states
+  std::fill_n(row(id), layout_.row_floats, 0.0f);  // also of no bytes at no address: models without states
 }
 
 void CpuStateBuffer::copy_row(RowId from, RowId to) {
   STEMMA_ASSERT(index_of(from) < row_count_ && index_of(to) < row_count_);
-  if (from != to) std::copy_n(row(from), layout_.row_bytes(), row(to));
+  if (from != to) std::copy_n(row(from), layout_.row_floats, row(to));
 }
 
 }  // namespace stemma
