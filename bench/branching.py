@@ -88,6 +88,12 @@ class Server:
             return connection.getresponse().status == 200
         return False
 
+    def vocabulary(self):
+        """Tokens of the model; Stemma says, llama-server does not."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("GET", "/server_info")
+        return json.load(connection.getresponse())["model"]["vocabulary"]
+
     def stop(self):
         self.process.terminate()
         self.process.wait(60)
@@ -222,9 +228,7 @@ def main():
             server = start(logs / f"{name}.log")
             try:
                 if vocabulary is None:
-                    connection = http.client.HTTPConnection("127.0.0.1", server.port)
-                    connection.request("GET", "/server_info")
-                    vocabulary = json.load(connection.getresponse())["model"]["vocabulary"]
+                    vocabulary = server.vocabulary()
                 load = Load(args.seed + run, vocabulary, args.system, args.agents, args.turns, args.user)
                 rows.setdefault(name, []).append(run_load(server, load, args))
             finally:

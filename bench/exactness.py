@@ -8,8 +8,6 @@ prompts, and counts the answers that differ. Then asks each prompt again and cou
 """
 
 import argparse
-import http.client
-import json
 import os
 import random
 import sys
@@ -33,12 +31,6 @@ def commands(args, chunk):
     return found
 
 
-def vocabulary_of(server):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port)
-    connection.request("GET", "/server_info")
-    return json.load(connection.getresponse())["model"]["vocabulary"]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
@@ -58,7 +50,7 @@ def main():
             server = Server(name, command, path, fields, logs / f"{name}.log")
             try:
                 if not prompts:
-                    draw, size = random.Random(1), vocabulary_of(server)
+                    draw, size = random.Random(1), server.vocabulary()
                     prompts = [[draw.randrange(size // 8, size // 2) for _ in range(args.length)]
                                for _ in range(args.prompts)]
                 answers[name, chunk] = [server.complete(prompt, args.output)[2] for prompt in prompts]
