@@ -2,22 +2,19 @@
 
     export_gguf.py --run run --out stemma-tiny.gguf [--type q8_0|f32]
 
-The model's layout is already the file's, so that tensors are copied; the exceptions are norm gains,
-stored whole instead of as offsets from one, and `ssm_a`, stored as -exp(A_log).  With q8_0 the matrices
-are quantised; norms, convolutions and the decay's parameters stay f32.
+With q8_0 the matrices are quantised; norms, convolutions and the decay's parameters stay f32.
 """
 
 import argparse
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import gguf
 import numpy as np
 import torch
-from torch import Tensor
 
-from model import Config, GatedAttention, Model
+from gguf_layout import tensors
+from model import Config, Model
 from tokens import CHAT_TEMPLATE, END_OF_TEXT, PRE_TOKENIZER, SPECIAL, TURN_END
 
 CONTEXT_LENGTH = 4096
@@ -29,30 +26,6 @@ def load(run: Path) -> tuple[Model, dict]:
     model = Model(Config(**saved["config"]))
     model.load_state_dict(saved["model"])
     return model.eval(), saved
-
-
-def tensors(model: Model) -> Iterator[tuple[str, Tensor, bool]]:
-    """(GGUF name, f32 values, whether it is a matrix that may be quantised)."""
-    yield "token_embd.weight", model.embedding.weight, True
-    yield "output_norm.weight", 1 + model.norm.offset, False
-    for i, block in enumerate(model.blocks):
-        mixer = block.mixer
-        matrices = {"ffn_gate": block.gate, "ffn_up": block.up, "ffn_down": block.down}
-        vectors = {"attn_norm.weight": 1 + block.mixer_norm.offset,
-                   "post_attention_norm.weight": 1 + block.ffn_norm.offset}
-        if isinstance(mixer, GatedAttention):
-            matrices |= {"attn_q": mixer.q, "attn_k": mixer.k, "attn_v": mixer.v, "attn_output": mixer.out}
-            vectors |= {"attn_q_norm.weight": 1 + mixer.q_norm.offset,
-                        "attn_k_norm.weight": 1 + mixer.k_norm.offset}
-        else:
-            matrices |= {"attn_qkv": mixer.qkv, "attn_gate": mixer.gate, "ssm_alpha": mixer.alpha,
-                         "ssm_beta": mixer.beta, "ssm_out": mixer.out}
-            vectors |= {"ssm_conv1d.weight": mixer.conv, "ssm_dt.bias": mixer.dt_bias,
-                        "ssm_a": -mixer.A_log.exp(), "ssm_norm.weight": mixer.norm}
-        for name, linear in matrices.items():
-            yield f"blk.{i}.{name}.weight", linear.weight, True
-        for name, values in vectors.items():
-            yield f"blk.{i}.{name}", values, False
 
 
 def rope_sections(rotary: int) -> list[int]:
@@ -114,9 +87,9 @@ def main() -> None:
     writer = gguf.GGUFWriter(arguments.out, "qwen35")
     add_metadata(writer, model.c, quantised)
     add_tokenizer(writer, json.loads((arguments.run / "tokenizer.json").read_text(encoding="utf-8")))
-    for name, values, is_matrix in tensors(model):
-        data = np.ascontiguousarray(values.detach().float().numpy())
-        if quantised and is_matrix:
+    for name, parameter, form in tensors(model):
+        data = np.ascontiguousarray(form.stored(parameter.detach().float()).numpy())
+        if quantised and form.is_matrix:
             kind = gguf.GGMLQuantizationType.Q8_0
             writer.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)
         else:

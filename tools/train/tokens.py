@@ -36,20 +36,37 @@ OPEN_REQUESTS = ("Tell me a story.", "Write a short story.", "Say something.", "
                  "Tell me something interesting.", "What happened next?")
 
 
-def train_tokenizer(texts: list[str], vocabulary: int) -> Tokenizer:
-    """Byte-level BPE whose last ids are the special tokens, so that the vocabulary has `vocabulary` entries."""
-    tokenizer = Tokenizer(models.BPE())
+def byte_level(model: models.BPE) -> Tokenizer:
+    tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(SPLIT), behavior="isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
     ])
     tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def add_special_tokens(tokenizer: Tokenizer) -> None:
+    """Gives the special tokens the ids after all others."""
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+
+
+def train_tokenizer(texts: list[str], vocabulary: int) -> Tokenizer:
+    """Byte-level BPE whose last ids are the special tokens, so that the vocabulary has `vocabulary` entries."""
+    tokenizer = byte_level(models.BPE())
     tokenizer.train_from_iterator(texts, trainers.BpeTrainer(
         vocab_size=vocabulary - len(SPECIAL), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     ))
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    add_special_tokens(tokenizer)
     assert tokenizer.get_vocab_size() == vocabulary
+    return tokenizer
+
+
+def build_tokenizer(ids: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
+    """The tokenizer of known tokens, the special ones left out, and merges in order of rank."""
+    tokenizer = byte_level(models.BPE(ids, merges))
+    add_special_tokens(tokenizer)
     return tokenizer
 
 

@@ -1,15 +1,19 @@
 """Trains the model for a given time and keeps the checkpoint with the lowest held-out loss.
 
-    train.py --corpus corpus.jsonl --out run --minutes 95
+    train.py --corpus corpus.jsonl --out run --minutes 95 [--start FILE.gguf --peak 0.7]
 
 Everything lies in the output folder: tokenizer.json, last.pt (to resume from: run the same command
 again), best.pt (weights only, for export).  The learning rate follows elapsed time, so that the cosine
 ends when the time does, however fast the machine is.
+
+With --start the weights and the tokenizer are those of a file that export_gguf.py wrote.  The optimizers start
+afresh, so that the learning rate warms up as it does without; a lower peak loses less of what was learned.
 """
 
 import argparse
 import math
 import time
+import timeit
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,6 +23,7 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from import_gguf import read_model, read_tokenizer
 from model import Config, GatedDeltaNet, Model
 from muon import Muon
 from tokens import Stream, held_out_windows, load_documents, train_tokenizer
@@ -78,7 +83,18 @@ def schedule(progress: float) -> float:
     return FINAL + (1 - FINAL) * 0.5 * (1 + math.cos(math.pi * turn))
 
 
-def make_optimizers(model: Model) -> list[torch.optim.Optimizer]:
+def fastest_type(device: torch.device) -> torch.dtype:
+    """bf16 where matrix products in it are quicker than in f32; a CPU without instructions for it emulates it."""
+    if device.type != "cpu":
+        return torch.bfloat16
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.ones(512, 512, dtype=dtype)
+        seconds[dtype] = min(timeit.repeat(lambda: x @ x, number=1, repeat=5))
+    return min(seconds, key=seconds.__getitem__)
+
+
+def make_optimizers(model: Model, dtype: torch.dtype) -> list[torch.optim.Optimizer]:
     """Muon for the blocks' matrices; AdamW without decay for embedding, norms, gates' small projections, conv."""
     matrices, others, pieces = [], [], {}
     c = model.c
@@ -89,7 +105,7 @@ def make_optimizers(model: Model) -> list[torch.optim.Optimizer]:
     for block in model.blocks:
         if isinstance(block.mixer, GatedDeltaNet):
             pieces[block.mixer.qkv.weight] = [c.key_width, c.key_width, c.value_width]
-    return [Muon(matrices, pieces, lr=MUON_RATE),
+    return [Muon(matrices, pieces, dtype, lr=MUON_RATE),
             torch.optim.AdamW(others, lr=ADAM_RATE, betas=(0.9, 0.95), weight_decay=0)]
 
 
@@ -98,22 +114,22 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
 
-def loss_of(model: Model, windows: Tensor) -> Tensor:
+def loss_of(model: Model, windows: Tensor, dtype: torch.dtype) -> Tensor:
     """Mean nats per token over windows [B, T + 1]."""
-    with torch.autocast(windows.device.type, dtype=torch.bfloat16):
+    with torch.autocast(windows.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
         logits = model(windows[:, :-1])
     return cross_entropy(logits, windows[:, 1:])
 
 
 @torch.no_grad()
-def evaluate(model: Model, held_out: dict[str, Tensor], group: Group) -> dict[str, float]:
+def evaluate(model: Model, held_out: dict[str, Tensor], group: Group, dtype: torch.dtype) -> dict[str, float]:
     """Held-out nats per token by source; "all" weighs the prose sources by tokens and leaves chat out."""
     model.eval()
     sums = torch.zeros(len(held_out))
     with torch.compiler.set_stance("force_eager"):      # not worth a second compilation
         for i, windows in enumerate(held_out.values()):
             for batch in group.share(windows).split(2):
-                sums[i] += loss_of(model, batch).item() * len(batch)
+                sums[i] += loss_of(model, batch, dtype).item() * len(batch)
     model.train()
     group.add_up(sums)
     losses = {source: total / len(held_out[source]) for source, total in zip(held_out, sums.tolist())}
@@ -139,16 +155,17 @@ def run(rank: int, arguments: argparse.Namespace) -> None:
                                 rank=rank, world_size=group.size)
     torch.manual_seed(arguments.seed)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = torch.bfloat16 if group.agree(fastest_type(device) == torch.bfloat16) else torch.float32
 
     documents = load_documents(arguments.corpus)
     training = [d for d in documents if not d["held_out"]]
-    config = Config(dropout=arguments.dropout)
     tokenizer = Tokenizer.from_file(str(arguments.out / "tokenizer.json"))
     stream = Stream(training, tokenizer, arguments.context, arguments.seed)
     held_out = {s: torch.from_numpy(w).to(device) for s, w in held_out_windows(documents, tokenizer, arguments.context)}
 
-    model = Model(config).to(device)
-    optimizers = make_optimizers(model)
+    start = arguments.start
+    model = (read_model(start, arguments.dropout) if start else Model(Config(dropout=arguments.dropout))).to(device)
+    optimizers = make_optimizers(model, dtype)
     step, elapsed_before, best = 0, 0.0, math.inf
     last = arguments.out / "last.pt"
     if last.exists():
@@ -162,9 +179,9 @@ def run(rank: int, arguments: argparse.Namespace) -> None:
     torch.manual_seed(arguments.seed + group.size * step + rank)         # dropout differs between processes
     for block in model.blocks:
         block.compile()
-    base_rates = [ADAM_RATE if isinstance(o, torch.optim.AdamW) else MUON_RATE for o in optimizers]
+    base_rates = [arguments.peak * (ADAM_RATE if isinstance(o, torch.optim.AdamW) else MUON_RATE) for o in optimizers]
     group.log(f"{sum(p.numel() for p in model.parameters()):,} parameters, "
-              f"{sum(map(len, stream.encoded)):,} training tokens, device {device}, {group.size} processes")
+              f"{sum(map(len, stream.encoded)):,} training tokens, device {device}, {dtype}, {group.size} processes")
 
     total = arguments.minutes * 60
     next_evaluation = elapsed_before + min(60 * arguments.evaluate_every, 180)
@@ -173,12 +190,12 @@ def run(rank: int, arguments: argparse.Namespace) -> None:
         elapsed = group.agree(elapsed_before + time.monotonic() - started)
         finished = elapsed >= total
         if finished or elapsed >= next_evaluation:
-            losses = evaluate(model, held_out, group)
+            losses = evaluate(model, held_out, group, dtype)
             improved = losses["all"] < best
             best = min(best, losses["all"])
             elapsed = group.agree(elapsed_before + time.monotonic() - started)
             if rank == 0:
-                weights = {"model": model.state_dict(), "config": asdict(config), "losses": losses, "step": step}
+                weights = {"model": model.state_dict(), "config": asdict(model.c), "losses": losses, "step": step}
                 if improved:
                     save(arguments.out / "best.pt", weights)
                 save(last, weights | {
@@ -197,7 +214,7 @@ def run(rank: int, arguments: argparse.Namespace) -> None:
             for parameters in optimizer.param_groups:
                 parameters["lr"] = rate * factor
         windows = torch.from_numpy(stream.batch(arguments.batch))
-        loss = loss_of(model, group.share(windows).to(device))
+        loss = loss_of(model, group.share(windows).to(device), dtype)
         loss.backward()
         group.average_gradients(model)
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
@@ -223,12 +240,16 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1, help="data-parallel processes")
     parser.add_argument("--dropout", type=float, default=Config.dropout,
                         help="0 if the text is seen only once or twice")
+    parser.add_argument("--start", type=Path, metavar="FILE.gguf", help="begin with this file's weights and tokenizer")
+    parser.add_argument("--peak", type=float, default=1, help="factor on the learning rates")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     tokenizer = arguments.out / "tokenizer.json"
-    if not tokenizer.exists():
+    if arguments.start and not tokenizer.exists():
+        read_tokenizer(arguments.start).save(str(tokenizer))
+    elif not tokenizer.exists():
         texts = [p for d in load_documents(arguments.corpus) if not d["held_out"] for p in d["paragraphs"]]
         train_tokenizer(texts, Config().vocab).save(str(tokenizer))
     if arguments.workers == 1:
