@@ -1,85 +1,118 @@
 #pragma once
-// What a Cache owns: pools, tree, namespaces and the list of live leases. It decides who waits,
-// what is reused and what is evicted for whom; the tree knows what there is.
+// What a Cache owns: the tree with its components, namespaces and the list of
+// live leases. It decides who waits, what is reused and what is evicted for
+// whom; the components know what there is.
 //
-// Threads: none. Lists: leases_ holds every LeaseState that took part in acquire() and has not
-// ended, in order of acquisition.
+// Threads: none. Lists: leases_ holds every LeaseState that took part in
+// acquire() and has not ended, in order of acquisition. keys_ has every key
+// that was named and not forgotten; roots_ the namespaces that have been asked
+// for and hold something, or did at the last sweep.
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "cache/cache.h"
+#include "cache/kv_component.h"
+#include "cache/state_component.h"
 #include "cache/tree.h"
 
 namespace stemma {
 
 class CacheImpl {
- public:
-  CacheImpl(const CacheConfig& config, std::unique_ptr<EvictionPolicy> tails,
-            std::unique_ptr<EvictionPolicy> checkpoints);
+public:
+  CacheImpl(const CacheConfig &config, std::unique_ptr<EvictionPolicy> policy);
 
   NamespaceId namespace_for(std::string_view key);
   Lookup lookup(NamespaceId ns, std::span<const Token> tokens) const;
-  std::variant<Lease, WaitReason> acquire(const AcquireRequest& request);
+  Explanation explain(const AcquireRequest &request) const;
+  std::variant<Lease, WaitReason> acquire(const AcquireRequest &request);
   bool fits(Depth length) const;
   void flush();
+  Cache::Cooled take_cooled() { return std::exchange(cooled_, {}); }
   CacheStats stats() const;
   std::optional<std::string> verify() const;
 
   // For LeaseState.
-  const CacheConfig& config() const { return config_; }
-  Tree& tree() { return tree_; }
-  bool has_pages() const { return config_.page_count > 0; }
-  bool has_rows() const { return config_.row_count > 0; }
-  std::size_t pages_for(Depth length) const;
-  // Appends `count` free pages to `table`, evicting if need be: all of them, or none and false.
-  bool take_pages(std::size_t count, std::vector<PageRef>& table);
-  // A free row; evicts a checkpoint if need be.
+  const CacheConfig &config() const { return config_; }
+  Tree &tree() { return tree_; }
+  KvComponent *kv() { return kv_ ? &*kv_ : nullptr; }
+  StateComponent *states() { return states_ ? &*states_ : nullptr; }
+  // Appends `count` free pages to `table`, evicting if need be: all of them, or
+  // none and false.
+  bool take_pages(std::size_t count, PageTable &table);
+  // A free row; evicts if need be.
   std::optional<RowRef> take_row();
-  // A row for a mark, as Lease::prepare_marks says.
-  std::optional<RowRef> row_for_mark(MarkSource source);
-  double free_row_share() const {
-    return has_rows() ? double{1} * rows_.free() / rows_.capacity() : 0;
-  }
+  // A row for a mark on the path to `node`, as Lease::prepare_marks says.
+  std::optional<RowRef> row_for_mark(NodeId node, const PlannedMark &mark);
+  SnapshotInput snapshot_input(NodeId node, Depth hit, Depth matched,
+                               Depth length) const;
   void count_marks(std::size_t taken, std::size_t skipped);
-  void began(LeaseState& lease) { leases_.push_back(&lease); }
-  void ended(LeaseState& lease) { std::erase(leases_, &lease); }
+  void began(LeaseState &lease) { leases_.push_back(&lease); }
+  void ended(LeaseState &lease) { std::erase(leases_, &lease); }
   // Aborts with the broken invariant in checked builds; else does nothing.
   void check() const;
 
- private:
+private:
   // What a prompt finds in the tree.
   struct Found {
-    Node* node;
+    NodeId node;
     Lookup lookup;
   };
-  Found find(NamespaceId ns, std::span<const Token> tokens) const;
-  // The deepest depth <= `limit` on the path to `node` from which a model can go on.
-  Depth usable_depth(Node& node, Depth limit) const;
-  // Whether to wait for a live lease; if so, that lease will take a checkpoint where the prompts
-  // part.
-  bool wait_for_prefix(const AcquireRequest& request, Depth usable);
-  // A lease on the first `matched` tokens of `found` with the state at `hit`, and everything
-  // reserved.
-  std::variant<std::unique_ptr<LeaseState>, WaitReason> reserve(const AcquireRequest& request,
-                                                                const Found& found, Depth matched,
-                                                                Depth hit);
-  void count_lease(const LeaseState& lease);
+  std::optional<NodeId> root_of(NamespaceId ns) const;
+  NodeId make_root(NamespaceId ns);
+  void forget_empty_namespaces();
+  Found find(NodeId root, std::span<const Token> tokens) const;
+  // Why the prompt goes no further than `matched` or `usable`, which is less.
+  ReuseLimit limit_of(NodeId node, Depth matched, Depth usable,
+                      std::span<const Token> tokens) const;
+  // `found`, with the reason that the prompt is known in another namespace if
+  // that is so.
+  Lookup look_elsewhere(NamespaceId ns, std::span<const Token> tokens,
+                        Lookup found) const;
+  // The most that a namespace other than `ns` has of the tokens; looks at
+  // kNamespacesLooked at most.
+  Depth matched_elsewhere(NamespaceId ns, std::span<const Token> tokens) const;
+  // Whether to wait for a live lease; if so, that lease will take a checkpoint
+  // where the prompts part.
+  bool wait_for_prefix(const AcquireRequest &request, Depth usable);
+  // A lease on the first `matched` tokens of `found` with the state at `hit`,
+  // and everything reserved.
+  std::variant<std::unique_ptr<LeaseState>, WaitReason>
+  reserve(const AcquireRequest &request, const Found &found, Depth matched,
+          Depth hit);
+  void count_lease(const LeaseState &lease);
+  // Bytes that so many pages and rows would have, of those that nothing pinned
+  // takes.
+  bool budget_fits(std::uint64_t pages, std::uint64_t rows) const;
+  // Evicts until `count` slots of a pool can be taken; false if nothing is left
+  // to evict.
+  template <class Pool>
+  bool make_available(Pool &pool, EntryKind kind, std::uint64_t count);
+  bool cool_other(EntryKind kind);
+  void evict(EntryId victim, std::uint32_t wanted);
 
   const CacheConfig config_;
-  SlotPool<PageId> pages_;
-  SlotPool<RowId> rows_;
-  Tree tree_;  // after the pools: its references go first
-  std::map<std::string, NamespaceId, std::less<>> namespaces_;
-  std::vector<Node*> roots_;  // by namespace
-  std::vector<LeaseState*> leases_;
-  CacheStats counters_{};  // the part that counts since start
+  const std::unique_ptr<EvictionPolicy> policy_;
+  std::optional<ByteBudget> budget_;
+  Tree tree_;
+  std::optional<KvComponent> kv_;
+  std::optional<StateComponent> states_;
+  std::vector<Component *> components_; // by EntryKind
+  EntryKind kv_kind_ = 0;
+  EntryKind state_kind_ = 0;
+  std::unordered_map<std::string, NamespaceId> keys_;
+  std::unordered_map<NamespaceId, NodeId> roots_;
+  std::uint32_t last_namespace_ = 0;
+  std::size_t sweep_at_ = 128; // number of keys
+  std::vector<LeaseState *> leases_;
+  Cache::Cooled cooled_;
+  CacheStats counters_{}; // the part that counts since start
 };
 
-}  // namespace stemma
+} // namespace stemma

@@ -37,7 +37,7 @@ struct EngineConfig {
   std::size_t cache_bytes = std::size_t{1} << 30;  // pages and state rows together
   double state_share = -1;         // of cache_bytes; negative: chosen by rule
   int page_size = 16;
-  std::string eviction = "lru";
+  std::string eviction = "value";
   SnapshotSettings snapshot;
 };
 

@@ -12,6 +12,13 @@ ordered_json pool_json(const CacheStats::Pool& pool) {
   return {{"capacity", pool.capacity}, {"free", pool.free}, {"evictable", pool.evictable}, {"pinned", pool.pinned}};
 }
 
+ordered_json limits_json(const CacheStats& cache) {
+  ordered_json limits;
+  for (int limit = 0; limit < kReuseLimits; ++limit)
+    limits[std::string(name_of(static_cast<ReuseLimit>(limit)))] = cache.limits[limit];
+  return limits;
+}
+
 ordered_json cache_json(const CacheStats& cache) {
   return {{"pages", pool_json(cache.pages)},
           {"rows", pool_json(cache.rows)},
@@ -22,9 +29,7 @@ ordered_json cache_json(const CacheStats& cache) {
           {"lookups", cache.lookups},
           {"hit_tokens", cache.hit_tokens},
           {"prompt_tokens", cache.prompt_tokens},
-          {"limits", {{"whole_prompt", cache.limit_whole_prompt},
-                      {"no_such_prefix", cache.limit_no_such_prefix},
-                      {"kv_without_state", cache.limit_kv_without_state}}},
+          {"limits", limits_json(cache)},
           {"waits", {{"prefix_in_flight", cache.waits_in_flight},
                      {"no_pages", cache.waits_no_pages},
                      {"no_rows", cache.waits_no_rows}}},
@@ -86,9 +91,8 @@ void add_cache(PrometheusText& text, const CacheStats& c) {
   text.gauge("stemma_cache_checkpoints", "Stored recurrent states.", count(c.checkpoints));
   text.counter("stemma_cache_lookups_total", "Prompts looked up at admission.", count(c.lookups));
   text.family("stemma_cache_reuse_limit_total", "counter", "Lookups by what kept them from reusing more.");
-  text.sample(count(c.limit_whole_prompt), {{"limit", "whole_prompt"}});
-  text.sample(count(c.limit_no_such_prefix), {{"limit", "no_such_prefix"}});
-  text.sample(count(c.limit_kv_without_state), {{"limit", "kv_without_state"}});
+  for (int limit = 0; limit < kReuseLimits; ++limit)
+    text.sample(count(c.limits[limit]), {{"limit", name_of(static_cast<ReuseLimit>(limit))}});
   text.family("stemma_cache_waits_total", "counter", "Admissions put off, by reason.");
   text.sample(count(c.waits_in_flight), {{"reason", "prefix_in_flight"}});
   text.sample(count(c.waits_no_pages), {{"reason", "no_pages"}});

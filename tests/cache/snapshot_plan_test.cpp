@@ -9,11 +9,13 @@ namespace stemma {
 namespace {
 
 // "10p 20b": depths with the first letter of their source.
-std::string text(const std::vector<PlannedMark>& marks) {
+std::string text(const std::vector<PlannedMark> &marks) {
   std::string out;
-  for (const PlannedMark& mark : marks) {
-    if (!out.empty()) out += ' ';
-    out += std::to_string(mark.depth) + "pmbre"[static_cast<int>(mark.source)];
+  for (const PlannedMark &mark : marks) {
+    if (!out.empty())
+      out += ' ';
+    out +=
+        std::to_string(mark.depth) + "plomfbre"[static_cast<int>(mark.source)];
   }
   return out;
 }
@@ -21,6 +23,8 @@ std::string text(const std::vector<PlannedMark>& marks) {
 SnapshotSettings only(Depth periodic) {
   return {.periodic_interval = periodic,
           .idle_interval = 0,
+          .generation_interval = 0,
+          .ladder_start = 0,
           .branch_snapshot = false,
           .message_snapshot = false,
           .repeat_snapshot = false,
@@ -28,12 +32,7 @@ SnapshotSettings only(Depth periodic) {
 }
 
 SnapshotInput prompt(Depth hit, Depth matched, Depth length) {
-  return {.hit = hit,
-          .matched = matched,
-          .length = length,
-          .message_ends = {},
-          .existing = {},
-          .free_rows = 0};
+  return {.hit = hit, .matched = matched, .length = length};
 }
 
 TEST(SnapshotPlan, PeriodicMarksLieAtMultiplesOfAbsoluteDepth) {
@@ -43,13 +42,13 @@ TEST(SnapshotPlan, PeriodicMarksLieAtMultiplesOfAbsoluteDepth) {
   EXPECT_EQ(text(plan_snapshots(only(0), prompt(0, 0, 1000))), "");
 }
 
-TEST(SnapshotPlan, IsDenseWhileMoreThanHalfOfTheRowsAreFree) {
+TEST(SnapshotPlan, IsDenseWhileMoreThanHalfOfTheMemoryIsFree) {
   SnapshotSettings settings = only(20);
   settings.idle_interval = 5;
   SnapshotInput input = prompt(0, 0, 24);
-  input.free_rows = 0.5;
+  input.free_share = 0.5;
   EXPECT_EQ(text(plan_snapshots(settings, input)), "20p");
-  input.free_rows = 0.51;
+  input.free_share = 0.51;
   EXPECT_EQ(text(plan_snapshots(settings, input)), "5p 10p 15p 20p");
   settings.idle_interval = 0;
   EXPECT_EQ(text(plan_snapshots(settings, input)), "20p");
@@ -67,8 +66,10 @@ TEST(SnapshotPlan, MarksWhereThePromptLeavesTheTree) {
   SnapshotSettings settings = only(0);
   settings.branch_snapshot = true;
   EXPECT_EQ(text(plan_snapshots(settings, prompt(4, 17, 30))), "17b");
-  EXPECT_EQ(text(plan_snapshots(settings, prompt(17, 17, 30))), "") << "there is one already";
-  EXPECT_EQ(text(plan_snapshots(settings, prompt(4, 30, 30))), "") << "it leaves it nowhere";
+  EXPECT_EQ(text(plan_snapshots(settings, prompt(17, 17, 30))), "")
+      << "there is one already";
+  EXPECT_EQ(text(plan_snapshots(settings, prompt(4, 30, 30))), "")
+      << "it leaves it nowhere";
 }
 
 TEST(SnapshotPlan, MarksMessageEndsInsideWhatIsComputed) {
@@ -104,5 +105,5 @@ TEST(SnapshotPlan, TheLargestDepthDoesNotOverflow) {
             std::to_string(kMost - 1) + "p");
 }
 
-}  // namespace
-}  // namespace stemma
+} // namespace
+} // namespace stemma

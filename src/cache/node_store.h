@@ -1,0 +1,107 @@
+#pragma once
+// The nodes of all trees of a cache, by small numbers, and who is whose child.
+//
+// A node covers the tokens [start, end) of its path; a root covers none. Nodes
+// have stable addresses and their ids are reused. Children are found through
+// one hash table over (parent, first token), and walked through a list of
+// siblings: a node costs 56 bytes, 4 to 8 in the table, and its tokens.
+//
+// Threads: none. Costs: O(1) for each call, amortized for those that make
+// nodes.
+
+#include <cassert>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cache/run.h"
+#include "core/ids.h"
+
+namespace stemma {
+
+enum class NodeId : std::uint32_t {};
+inline constexpr NodeId kNoNode{0xFFFFFFFF};
+
+struct Node {
+  NodeId parent = kNoNode; // of a root: none
+  NodeId first_child = kNoNode;
+  NodeId next_sibling = kNoNode;
+  NodeId previous_sibling = kNoNode;
+  Depth start = 0;
+  Depth end = 0;          // > start, except for a root
+  Run<Token> run;         // [start, end)
+  std::uint32_t pins = 0; // leases that are pinned to this node
+  std::uint32_t uses = 0; // requests that came through its end
+  std::uint64_t last_used = 0;
+  float retain_until =
+      0; // of `priority`; seconds on the caller's clock, 0 = always
+  std::uint8_t priority = 0;
+
+  bool is_root() const { return parent == kNoNode; }
+  bool leaf() const { return first_child == kNoNode; }
+  std::span<const Token> tokens() const {
+    return {run.data(), static_cast<std::size_t>(end - start)};
+  }
+};
+
+class NodeStore {
+public:
+  Node &operator[](NodeId id) {
+    return chunks_[index_of(id) / kChunk][index_of(id) % kChunk];
+  }
+  const Node &operator[](NodeId id) const {
+    return chunks_[index_of(id) / kChunk][index_of(id) % kChunk];
+  }
+
+  NodeId add_root();
+  // A child of `parent` with `tokens` (>= 1, of which no other child has the
+  // first).
+  NodeId add_child(NodeId parent, std::span<const Token> tokens);
+  // A leaf, or a root without children.
+  void remove(NodeId leaf);
+  // Makes a node for the upper part [start, depth) of `node`, start < depth <
+  // end. Returns it.
+  NodeId split(NodeId node, Depth depth);
+  // Adds tokens to a leaf; takes those from `end` on away.
+  void grow(NodeId leaf, std::span<const Token> tokens);
+  void cut(NodeId leaf, Depth end);
+
+  // The child whose tokens begin with `first`; kNoNode if there is none.
+  NodeId child(NodeId parent, Token first) const;
+  // Whether paths part at the node's end.
+  bool is_fork(NodeId id) const {
+    const Node &node = (*this)[id];
+    return !node.leaf() && (*this)[node.first_child].next_sibling != kNoNode;
+  }
+
+  // Ids are below this.
+  std::uint32_t bound() const { return bound_; }
+  std::uint32_t size() const { return size_; }
+  // Whether an id below bound() names a node.
+  bool exists(NodeId id) const { return (*this)[id].end >= 0; }
+  // Bytes without the tokens.
+  std::size_t metadata_bytes() const;
+
+private:
+  static constexpr std::size_t kChunk = 1024;
+
+  NodeId take_id();
+  void give_id(NodeId id);
+  void link(NodeId parent, NodeId child);
+  void unlink(NodeId child);
+  void grow_table();
+  std::size_t slot_of(NodeId parent, Token first) const;
+  void put_in_table(NodeId child);
+  void take_from_table(NodeId child);
+  std::size_t find(NodeId parent, Token first) const;
+
+  std::vector<std::unique_ptr<Node[]>> chunks_;
+  std::uint32_t bound_ = 0;
+  std::uint32_t size_ = 0;
+  NodeId free_ = kNoNode;     // list over `parent`; free nodes have end < 0
+  std::vector<NodeId> table_; // open addressing, power of two; at most 3/4 full
+  std::uint32_t in_table_ = 0;
+};
+
+} // namespace stemma

@@ -1,0 +1,66 @@
+// Lowest priority first; of one priority, the least recently used. A priority
+// that is held only for a time falls back to the default when that is over.
+
+#include <array>
+
+#include "cache/indexed_heap.h"
+#include "cache/policies/policies.h"
+#include "cache/policies/ranked_policy.h"
+
+namespace stemma {
+
+namespace {
+
+class PriorityPolicy final : public RankedPolicy {
+public:
+  void put(EntryId entry, const EntryInfo &info) override {
+    RankedPolicy::put(entry, info);
+    if (info.retain_until > now_) {
+      expiries_[entry.kind].put(entry.slot, info.retain_until);
+      if (infos_[entry.kind].size() <= entry.slot)
+        infos_[entry.kind].resize(entry.slot + 1);
+      infos_[entry.kind][entry.slot] = info;
+    } else {
+      expiries_[entry.kind].erase(entry.slot);
+    }
+  }
+  void hold(EntryId entry) override {
+    RankedPolicy::hold(entry);
+    expiries_[entry.kind].erase(entry.slot);
+  }
+  void erase(EntryId entry, bool evicted) override {
+    RankedPolicy::erase(entry, evicted);
+    expiries_[entry.kind].erase(entry.slot);
+  }
+  void advance(std::uint64_t /*clock*/, double now) override {
+    now_ = now;
+    for (EntryKind kind = 0; kind < kEntryKinds; ++kind) {
+      while (!expiries_[kind].empty() && expiries_[kind].top_key() <= now_) {
+        const std::uint32_t slot = expiries_[kind].top();
+        put({kind, slot}, infos_[kind][slot]);
+      }
+    }
+  }
+
+private:
+  double rank(const EntryInfo &info) const override {
+    const bool holds = info.retain_until == 0 || info.retain_until > now_;
+    constexpr double kLevel =
+        35184372088832.0; // 2^45: above any clock value for a millennium
+    return (holds ? info.priority : kDefaultPriority) * kLevel +
+           static_cast<double>(info.last_used);
+  }
+
+  double now_ = 0;
+  std::array<IndexedHeap<double>, kEntryKinds>
+      expiries_; // of entries that will change
+  std::array<std::vector<EntryInfo>, kEntryKinds> infos_; // by slot, of those
+};
+
+} // namespace
+
+std::unique_ptr<EvictionPolicy> make_priority_policy() {
+  return std::make_unique<PriorityPolicy>();
+}
+
+} // namespace stemma
