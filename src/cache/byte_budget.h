@@ -12,13 +12,12 @@
 namespace stemma {
 
 class ByteBudget {
-public:
+ public:
   explicit ByteBudget(std::uint64_t capacity) : capacity_(capacity) {}
 
   // All of `bytes`, or false and nothing.
   bool take(std::uint64_t bytes) {
-    if (bytes > room())
-      return false;
+    if (bytes > room()) return false;
     used_ += bytes;
     return true;
   }
@@ -30,9 +29,9 @@ public:
   std::uint64_t capacity() const { return capacity_; }
   std::uint64_t room() const { return capacity_ - used_; }
 
-private:
+ private:
   const std::uint64_t capacity_;
   std::uint64_t used_ = 0;
 };
 
-} // namespace stemma
+}  // namespace stemma

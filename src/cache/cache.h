@@ -44,18 +44,18 @@ namespace stemma {
 
 // When a sequence's states are stored. SGLang's names.
 enum class SchedulerStrategy : std::uint8_t {
-  automatic,    // extra_buffer_lazy, which needs the fewest rows for the same
-                // checkpoints
-  no_buffer,    // only where a sequence ends; needs one row a sequence
-  extra_buffer, // at marks too; a spare row is reserved for each sequence at
-                // admission
-  extra_buffer_lazy, // at marks too; a row is taken in the step that needs it
+  automatic,          // extra_buffer_lazy, which needs the fewest rows for the same
+                      // checkpoints
+  no_buffer,          // only where a sequence ends; needs one row a sequence
+  extra_buffer,       // at marks too; a spare row is reserved for each sequence at
+                      // admission
+  extra_buffer_lazy,  // at marks too; a row is taken in the step that needs it
 };
 
 struct CacheConfig {
-  int page_size = 16;           // 1 to 256
-  std::uint32_t page_count = 0; // 0 for models without full attention
-  std::uint32_t row_count = 0;  // 0 for models without recurrent layers
+  int page_size = 16;            // 1 to 256
+  std::uint32_t page_count = 0;  // 0 for models without full attention
+  std::uint32_t row_count = 0;   // 0 for models without recurrent layers
   // Bytes of a page and of a checkpoint. Policies weigh entries by them.
   std::uint64_t page_bytes = 1;
   std::uint64_t row_bytes = 1;
@@ -78,40 +78,40 @@ struct CacheConfig {
 
 // Why a request reuses `usable` tokens and not more.
 enum class ReuseLimit : std::uint8_t {
-  whole_prompt,    // all but the last token: nothing more can be reused
-  no_such_prefix,  // nobody has computed a longer prefix of this prompt
-  other_namespace, // somebody has, but with another model, cache salt or
-                   // adapter
-  kv_evicted,      // the KV that went on from there was evicted
-  state_evicted, // there is KV, but the state that was stored there was evicted
-  state_not_stored, // there is KV, but no state was ever stored between the hit
-                    // and there
-  below_grid,       // the recurrent kernels store no state at that depth
+  whole_prompt,      // all but the last token: nothing more can be reused
+  no_such_prefix,    // nobody has computed a longer prefix of this prompt
+  other_namespace,   // somebody has, but with another model, cache salt or
+                     // adapter
+  kv_evicted,        // the KV that went on from there was evicted
+  state_evicted,     // there is KV, but the state that was stored there was evicted
+  state_not_stored,  // there is KV, but no state was ever stored between the hit
+                     // and there
+  below_grid,        // the recurrent kernels store no state at that depth
 };
 inline constexpr int kReuseLimits = 7;
 std::string_view name_of(ReuseLimit limit);
 
 struct Lookup {
-  Depth matched; // tokens whose KV the tree has
-  Depth usable;  // the hit
+  Depth matched;  // tokens whose KV the tree has
+  Depth usable;   // the hit
   ReuseLimit limit;
 };
 
 struct AcquireRequest {
   NamespaceId ns;
-  std::span<const Token> tokens;            // >= 1; copied into the lease
-  std::span<const Depth> message_ends = {}; // increasing, inside the prompt
+  std::span<const Token> tokens;             // >= 1; copied into the lease
+  std::span<const Depth> message_ends = {};  // increasing, inside the prompt
   // What the request uses and stores has this priority (0 to 100), for so long
   // after its last use; 0 seconds: always. Only the policies `priority` and
   // `value` look at it.
   std::uint8_t priority = kDefaultPriority;
   double retention_seconds = 0;
-  double now_seconds = 0; // on any steady clock of the caller's
+  double now_seconds = 0;  // on any steady clock of the caller's
 };
 
 // Why acquire gave no lease.
 enum class WaitReason : std::uint8_t {
-  prefix_in_flight, // a running request is computing a prefix of this prompt
+  prefix_in_flight,  // a running request is computing a prefix of this prompt
   no_pages,
   no_rows,
 };
@@ -120,17 +120,15 @@ enum class WaitReason : std::uint8_t {
 // /v1/cache/explain.
 struct Explanation {
   Lookup lookup;
-  Depth length; // of the prompt
-  std::vector<Depth>
-      checkpoints;          // depths of the matched path that have a state
-  std::vector<Depth> forks; // where other paths leave it
-  Depth evicted_checkpoint; // the deepest state that was evicted there; 0: none
-                            // known
-  Depth other_namespace_matched; // the most that another namespace has of the
-                                 // prompt
-  Depth in_flight; // of the prompt, what a running request will have computed
-  std::vector<PlannedMark>
-      planned; // checkpoints that computing it now would take
+  Depth length;                      // of the prompt
+  std::vector<Depth> checkpoints;    // depths of the matched path that have a state
+  std::vector<Depth> forks;          // where other paths leave it
+  Depth evicted_checkpoint;          // the deepest state that was evicted there; 0: none
+                                     // known
+  Depth other_namespace_matched;     // the most that another namespace has of the
+                                     // prompt
+  Depth in_flight;                   // of the prompt, what a running request will have computed
+  std::vector<PlannedMark> planned;  // checkpoints that computing it now would take
 };
 
 // A checkpoint to take in the coming step (compute/step.h has the same; the
@@ -143,42 +141,39 @@ struct LeaseMark {
 // What must be copied before a lease's first step. The sources stay referenced
 // until Lease::restored().
 struct RestorePlan {
-  std::optional<RowId> state_from; // copy into state_row(); nullopt: clear it
+  std::optional<RowId> state_from;  // copy into state_row(); nullopt: clear it
   struct PageCopy {
     PageId from;
     PageId to;
     int slots;
   };
-  std::optional<PageCopy> page_copy; // the last, partly shared page
+  std::optional<PageCopy> page_copy;  // the last, partly shared page
 };
 
-class CacheImpl;  // cache/cache_impl.h
-class LeaseState; // cache/lease_state.h
+class CacheImpl;   // cache/cache_impl.h
+class LeaseState;  // cache/lease_state.h
 
 // All that one request holds: its pinned path, pages, state row and pending
 // marks. Dropping it, at any moment and for any reason, gives everything back.
 // Move-only; must not outlive its Cache.
 class Lease {
-public:
-  Lease(Lease &&) noexcept;
-  Lease &operator=(Lease &&) noexcept;
+ public:
+  Lease(Lease&&) noexcept;
+  Lease& operator=(Lease&&) noexcept;
   ~Lease();
 
   // Tokens reused: lookup().usable, or less where memory is too tight for a
   // copy's source.
   Depth hit() const;
-  const Lookup &lookup() const; // what the tree had at acquire
-  Depth
-  computed() const; // the state row (once restored) has consumed [0, computed)
-  Depth kv_write_from()
-      const; // KV below is in shared pages: read it, do not write it
-  std::span<const Token> tokens() const; // prompt and what was appended
-  std::optional<RowId>
-  state_row() const; // nullopt for models without recurrent layers
+  const Lookup& lookup() const;  // what the tree had at acquire
+  Depth computed() const;        // the state row (once restored) has consumed [0, computed)
+  Depth kv_write_from() const;   // KV below is in shared pages: read it, do not write it
+  std::span<const Token> tokens() const;   // prompt and what was appended
+  std::optional<RowId> state_row() const;  // nullopt for models without recurrent layers
   // Reserved so far, by page index. Valid until reserve() or publish().
   std::span<const PageId> pages() const;
 
-  const RestorePlan &restore_plan() const;
+  const RestorePlan& restore_plan() const;
   // The copies were made: lets go of their sources.
   void restored();
 
@@ -213,7 +208,7 @@ public:
   // Before restored() it only ends the lease.
   void finish() &&;
 
-private:
+ private:
   friend class CacheImpl;
   explicit Lease(std::unique_ptr<LeaseState> state);
   std::unique_ptr<LeaseState> state_;
@@ -225,27 +220,27 @@ struct CacheStats {
   };
   Pool pages;
   Pool rows;
-  std::uint64_t budget_bytes, budget_free_bytes; // 0 without a shared budget
+  std::uint64_t budget_bytes, budget_free_bytes;  // 0 without a shared budget
   std::uint64_t nodes, cached_tokens, checkpoints, leases;
   // Counters since start: leases given, and what limited them; calls of acquire
   // that ended in waiting.
   std::uint64_t lookups, hit_tokens, prompt_tokens;
-  std::array<std::uint64_t, kReuseLimits> limits; // by ReuseLimit
+  std::array<std::uint64_t, kReuseLimits> limits;  // by ReuseLimit
   std::uint64_t waits_in_flight, waits_no_pages, waits_no_rows;
   // Marks by MarkSource. Dropped with their page or by flush(), pages and
   // checkpoints count as evicted too.
   std::uint64_t marks_taken, marks_skipped, evicted_pages, evicted_checkpoints;
-  std::size_t metadata_bytes; // of tree, entries and pools; without the tokens
+  std::size_t metadata_bytes;  // of tree, entries and pools; without the tokens
 };
 
 class Cache {
-public:
+ public:
   // Errors: `cache_bad_config`, `cache_unknown_policy`. All leases must end
   // before the cache does.
-  static Result<std::unique_ptr<Cache>> create(const CacheConfig &config);
+  static Result<std::unique_ptr<Cache>> create(const CacheConfig& config);
   // With a policy of the caller's; config.eviction is not looked at.
-  static Result<std::unique_ptr<Cache>>
-  create(const CacheConfig &config, std::unique_ptr<EvictionPolicy> policy);
+  static Result<std::unique_ptr<Cache>> create(const CacheConfig& config,
+                                               std::unique_ptr<EvictionPolicy> policy);
   ~Cache();
 
   // The id of a namespace by its key (model fingerprint, salt, adapter). Ids
@@ -258,7 +253,7 @@ public:
 
   // The same with all reasons and what computing the prompt would store.
   // Changes nothing. O(prompt + namespaces).
-  Explanation explain(const AcquireRequest &request) const;
+  Explanation explain(const AcquireRequest& request) const;
 
   // A lease with the hit pinned and, all or nothing, pages for the whole prompt
   // and a state row reserved; or the reason to wait, which evicts nothing. A
@@ -268,7 +263,7 @@ public:
   // checkpoint where the prompts part. Try again after each step: a lease that
   // is dropped, ends or has passed that depth is no longer waited for. A prompt
   // that can never fit is the caller's to refuse (fits()).
-  std::variant<Lease, WaitReason> acquire(const AcquireRequest &request);
+  std::variant<Lease, WaitReason> acquire(const AcquireRequest& request);
 
   // Whether a sequence of `length` tokens fits into an otherwise empty cache.
   bool fits(Depth length) const;
@@ -290,9 +285,9 @@ public:
   // Checks all invariants; the text of the first that fails. O(everything).
   std::optional<std::string> verify() const;
 
-private:
+ private:
   std::unique_ptr<CacheImpl> impl_;
   explicit Cache(std::unique_ptr<CacheImpl> impl);
 };
 
-} // namespace stemma
+}  // namespace stemma

@@ -25,13 +25,13 @@
 namespace stemma {
 
 class CacheImpl {
-public:
-  CacheImpl(const CacheConfig &config, std::unique_ptr<EvictionPolicy> policy);
+ public:
+  CacheImpl(const CacheConfig& config, std::unique_ptr<EvictionPolicy> policy);
 
   NamespaceId namespace_for(std::string_view key);
   Lookup lookup(NamespaceId ns, std::span<const Token> tokens) const;
-  Explanation explain(const AcquireRequest &request) const;
-  std::variant<Lease, WaitReason> acquire(const AcquireRequest &request);
+  Explanation explain(const AcquireRequest& request) const;
+  std::variant<Lease, WaitReason> acquire(const AcquireRequest& request);
   bool fits(Depth length) const;
   void flush();
   Cache::Cooled take_cooled() { return std::exchange(cooled_, {}); }
@@ -39,26 +39,25 @@ public:
   std::optional<std::string> verify() const;
 
   // For LeaseState.
-  const CacheConfig &config() const { return config_; }
-  Tree &tree() { return tree_; }
-  KvComponent *kv() { return kv_ ? &*kv_ : nullptr; }
-  StateComponent *states() { return states_ ? &*states_ : nullptr; }
+  const CacheConfig& config() const { return config_; }
+  Tree& tree() { return tree_; }
+  KvComponent* kv() { return kv_ ? &*kv_ : nullptr; }
+  StateComponent* states() { return states_ ? &*states_ : nullptr; }
   // Appends `count` free pages to `table`, evicting if need be: all of them, or
   // none and false.
-  bool take_pages(std::size_t count, PageTable &table);
+  bool take_pages(std::size_t count, PageTable& table);
   // A free row; evicts if need be.
   std::optional<RowRef> take_row();
   // A row for a mark on the path to `node`, as Lease::prepare_marks says.
-  std::optional<RowRef> row_for_mark(NodeId node, const PlannedMark &mark);
-  SnapshotInput snapshot_input(NodeId node, Depth hit, Depth matched,
-                               Depth length) const;
+  std::optional<RowRef> row_for_mark(NodeId node, const PlannedMark& mark);
+  SnapshotInput snapshot_input(NodeId node, Depth hit, Depth matched, Depth length) const;
   void count_marks(std::size_t taken, std::size_t skipped);
-  void began(LeaseState &lease) { leases_.push_back(&lease); }
-  void ended(LeaseState &lease) { std::erase(leases_, &lease); }
+  void began(LeaseState& lease) { leases_.push_back(&lease); }
+  void ended(LeaseState& lease) { std::erase(leases_, &lease); }
   // Aborts with the broken invariant in checked builds; else does nothing.
   void check() const;
 
-private:
+ private:
   // What a prompt finds in the tree.
   struct Found {
     NodeId node;
@@ -73,27 +72,26 @@ private:
                       std::span<const Token> tokens) const;
   // `found`, with the reason that the prompt is known in another namespace if
   // that is so.
-  Lookup look_elsewhere(NamespaceId ns, std::span<const Token> tokens,
-                        Lookup found) const;
+  Lookup look_elsewhere(NamespaceId ns, std::span<const Token> tokens, Lookup found) const;
   // The most that a namespace other than `ns` has of the tokens; looks at
   // kNamespacesLooked at most.
   Depth matched_elsewhere(NamespaceId ns, std::span<const Token> tokens) const;
   // Whether to wait for a live lease; if so, that lease will take a checkpoint
   // where the prompts part.
-  bool wait_for_prefix(const AcquireRequest &request, Depth usable);
+  bool wait_for_prefix(const AcquireRequest& request, Depth usable);
   // A lease on the first `matched` tokens of `found` with the state at `hit`,
   // and everything reserved.
-  std::variant<std::unique_ptr<LeaseState>, WaitReason>
-  reserve(const AcquireRequest &request, const Found &found, Depth matched,
-          Depth hit);
-  void count_lease(const LeaseState &lease);
+  std::variant<std::unique_ptr<LeaseState>, WaitReason> reserve(const AcquireRequest& request,
+                                                                const Found& found, Depth matched,
+                                                                Depth hit);
+  void count_lease(const LeaseState& lease);
   // Bytes that so many pages and rows would have, of those that nothing pinned
   // takes.
   bool budget_fits(std::uint64_t pages, std::uint64_t rows) const;
   // Evicts until `count` slots of a pool can be taken; false if nothing is left
   // to evict.
   template <class Pool>
-  bool make_available(Pool &pool, EntryKind kind, std::uint64_t count);
+  bool make_available(Pool& pool, EntryKind kind, std::uint64_t count);
   bool cool_other(EntryKind kind);
   void evict(EntryId victim, std::uint32_t wanted);
 
@@ -103,16 +101,16 @@ private:
   Tree tree_;
   std::optional<KvComponent> kv_;
   std::optional<StateComponent> states_;
-  std::vector<Component *> components_; // by EntryKind
+  std::vector<Component*> components_;  // by EntryKind
   EntryKind kv_kind_ = 0;
   EntryKind state_kind_ = 0;
   std::unordered_map<std::string, NamespaceId> keys_;
   std::unordered_map<NamespaceId, NodeId> roots_;
   std::uint32_t last_namespace_ = 0;
-  std::size_t sweep_at_ = 128; // number of keys
-  std::vector<LeaseState *> leases_;
+  std::size_t sweep_at_ = 128;  // number of keys
+  std::vector<LeaseState*> leases_;
   Cache::Cooled cooled_;
-  CacheStats counters_{}; // the part that counts since start
+  CacheStats counters_{};  // the part that counts since start
 };
 
-} // namespace stemma
+}  // namespace stemma

@@ -22,26 +22,26 @@ namespace stemma {
 // What one lease has of one component: pages by index, a state row, ... Each
 // component knows its own.
 class Holding {
-public:
+ public:
   virtual ~Holding() = default;
 };
 
 // A live lease, for checks.
 struct LeaseView {
-  NodeId node; // its pin
+  NodeId node;  // its pin
   Depth depth;
-  std::span<Holding *const> holdings; // in order of the components
+  std::span<Holding* const> holdings;  // in order of the components
 };
 
 class Component {
-public:
+ public:
   virtual ~Component() = default;
 
   // ---- What happens to nodes
   // A node is new, and `from` has what belongs to its depths.
-  virtual void added(NodeId node, Holding &from) = 0;
+  virtual void added(NodeId node, Holding& from) = 0;
   // A leaf that ended at `old_end` covers more.
-  virtual void grown(NodeId leaf, Depth old_end, Holding &from) = 0;
+  virtual void grown(NodeId leaf, Depth old_end, Holding& from) = 0;
   // `node` was cut in two; `upper` is new, the depths above upper.end stay with
   // `node`.
   virtual void split(NodeId upper, NodeId node) = 0;
@@ -55,8 +55,7 @@ public:
   // The node's tokens up to `to` are also those of a lease: puts what the tree
   // has into the place of the lease's own. Returns how deep the lease may be
   // pinned, at most `to`.
-  virtual Depth settle(NodeId node, Depth pinned, Depth to,
-                       Holding &holding) = 0;
+  virtual Depth settle(NodeId node, Depth pinned, Depth to, Holding& holding) = 0;
 
   // ---- What can be reused
   // The deepest depth <= limit on the path to `node` (limit <= node.end) that
@@ -75,10 +74,9 @@ public:
 
   // The first broken invariant of this component, given all live leases.
   // O(everything).
-  virtual std::optional<std::string>
-  verify(std::span<const LeaseView> leases) const = 0;
+  virtual std::optional<std::string> verify(std::span<const LeaseView> leases) const = 0;
   // Beside what the pools themselves take.
   virtual std::size_t metadata_bytes() const = 0;
 };
 
-} // namespace stemma
+}  // namespace stemma

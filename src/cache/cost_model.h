@@ -13,12 +13,10 @@ struct CostModel {
 
   // Of the tokens [from, to). Zero if there are none.
   double of(Depth from, Depth to) const {
-    if (to <= from)
-      return 0;
+    if (to <= from) return 0;
     const double tokens = static_cast<double>(to) - from;
-    return tokens * (per_token + per_token_and_depth *
-                                     (static_cast<double>(to) + from) / 2);
+    return tokens * (per_token + per_token_and_depth * (static_cast<double>(to) + from) / 2);
   }
 };
 
-} // namespace stemma
+}  // namespace stemma

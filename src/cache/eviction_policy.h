@@ -28,47 +28,42 @@ inline constexpr int kEntryKinds = 3;
 struct EntryId {
   EntryKind kind;
   std::uint32_t slot;
-  bool operator==(const EntryId &) const = default;
+  bool operator==(const EntryId&) const = default;
 };
 
 // Where on its path an entry lies, which says what would reuse it.
 enum class EntryPlace : std::uint8_t {
-  inside, // on the way: serves prompts that leave the path between it and the
-          // next checkpoint
-  fork,   // where paths part
-  end,    // the last on its path: serves what goes on from there
+  inside,  // on the way: serves prompts that leave the path between it and the
+           // next checkpoint
+  fork,    // where paths part
+  end,     // the last on its path: serves what goes on from there
 };
 
-inline constexpr std::uint8_t kDefaultPriority =
-    35; // of 0 to 100; TensorRT-LLM's default
+inline constexpr std::uint8_t kDefaultPriority = 35;  // of 0 to 100; TensorRT-LLM's default
 
 struct EntryInfo {
-  Depth depth = 0; // of the entry's end
-  double cost =
-      0; // of computing again what would be lost, from the next shallower
-         // usable depth (units of CacheConfig::cost; tokens by default)
-  double bytes = 1; // freed if it goes, with what goes along
-  std::uint64_t last_used =
-      0; // on the cache's logical clock, which counts uses of paths
-  std::uint32_t uses =
-      0; // requests that went on from it or passed its node's end
+  Depth depth = 0;              // of the entry's end
+  double cost = 0;              // of computing again what would be lost, from the next shallower
+                                // usable depth (units of CacheConfig::cost; tokens by default)
+  double bytes = 1;             // freed if it goes, with what goes along
+  std::uint64_t last_used = 0;  // on the cache's logical clock, which counts uses of paths
+  std::uint32_t uses = 0;       // requests that went on from it or passed its node's end
   EntryPlace place = EntryPlace::inside;
-  std::uint8_t priority =
-      kDefaultPriority;    // the highest of the requests that used it
-  double retain_until = 0; // seconds on the caller's clock; until then the
-                           // priority holds. 0: always
-  Token last_token = 0;    // the path's token before `depth`
+  std::uint8_t priority = kDefaultPriority;  // the highest of the requests that used it
+  double retain_until = 0;                   // seconds on the caller's clock; until then the
+                                             // priority holds. 0: always
+  Token last_token = 0;                      // the path's token before `depth`
 };
 
 // One thread. O(log entries) or better for every call, amortized.
 class EvictionPolicy {
-public:
+ public:
   virtual ~EvictionPolicy() = default;
   // A new entry, one that is no longer in use, or one whose info changed.
-  virtual void put(EntryId entry, const EntryInfo &info) = 0;
+  virtual void put(EntryId entry, const EntryInfo& info) = 0;
   // An entry was reused: it serves a request now. It may be in use and not
   // known; then `info` is what put() would get.
-  virtual void used(EntryId entry, const EntryInfo &info) = 0;
+  virtual void used(EntryId entry, const EntryInfo& info) = 0;
   // An entry is in use. Nothing happens if it is not known.
   virtual void hold(EntryId entry) = 0;
   // An entry is gone; `evicted` if to make room. Nothing happens if it is not
@@ -78,9 +73,7 @@ public:
   // is none. Does not remove it.
   virtual std::optional<EntryId> victim(unsigned kinds) = 0;
   // Whether a new entry is worth the place of the victim that would have to go.
-  virtual bool worth(const EntryInfo & /*candidate*/, EntryId /*victim*/) {
-    return true;
-  }
+  virtual bool worth(const EntryInfo& /*candidate*/, EntryId /*victim*/) { return true; }
   // The logical clock and the caller's, before the calls of one request.
   virtual void advance(std::uint64_t /*clock*/, double /*now_seconds*/) {}
 };
@@ -89,7 +82,6 @@ using EvictionPolicyFactory = std::function<std::unique_ptr<EvictionPolicy>()>;
 
 // By name: value, lru, lfu, slru, priority, marconi or marconi:ALPHA, seglen.
 // Errors: `cache_unknown_policy`.
-Result<std::unique_ptr<EvictionPolicy>>
-make_eviction_policy(std::string_view name);
+Result<std::unique_ptr<EvictionPolicy>> make_eviction_policy(std::string_view name);
 
-} // namespace stemma
+}  // namespace stemma

@@ -16,7 +16,7 @@
 namespace stemma {
 
 class Ghosts {
-public:
+ public:
   Ghosts() : table_(kSize, 0) {}
 
   void add(NodeId node, Depth depth, Token next) {
@@ -28,20 +28,18 @@ public:
     return table_[fingerprint % kSize] == fingerprint;
   }
 
-private:
+ private:
   static constexpr std::size_t kSize = 1 << 14;
 
   // splitmix64's finalizer over the three.
   static std::uint64_t of(NodeId node, Depth depth, Token next) {
-    std::uint64_t h =
-        std::uint64_t{index_of(node)} << 32 ^ static_cast<std::uint32_t>(next);
-    h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u +
-        static_cast<std::uint32_t>(depth);
+    std::uint64_t h = std::uint64_t{index_of(node)} << 32 ^ static_cast<std::uint32_t>(next);
+    h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u + static_cast<std::uint32_t>(depth);
     h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
     return (h ^ (h >> 31)) | 1;
   }
 
-  std::vector<std::uint64_t> table_; // 0: empty
+  std::vector<std::uint64_t> table_;  // 0: empty
 };
 
-} // namespace stemma
+}  // namespace stemma

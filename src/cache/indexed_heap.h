@@ -13,24 +13,22 @@
 
 namespace stemma {
 
-template <class Key> class IndexedHeap {
-public:
+template <class Key>
+class IndexedHeap {
+ public:
   bool empty() const { return heap_.empty(); }
   std::size_t size() const { return heap_.size(); }
   std::uint32_t top() const { return heap_.front().element; }
-  const Key &top_key() const { return heap_.front().key; }
+  const Key& top_key() const { return heap_.front().key; }
 
   bool contains(std::uint32_t element) const {
     return element < places_.size() && places_[element] != kNowhere;
   }
-  const Key &key(std::uint32_t element) const {
-    return heap_[places_[element]].key;
-  }
+  const Key& key(std::uint32_t element) const { return heap_[places_[element]].key; }
 
-  void put(std::uint32_t element, const Key &key) {
-    if (element >= places_.size())
-      places_.resize(element + 1, kNowhere);
-    std::uint32_t &place = places_[element];
+  void put(std::uint32_t element, const Key& key) {
+    if (element >= places_.size()) places_.resize(element + 1, kNowhere);
+    std::uint32_t& place = places_[element];
     if (place == kNowhere) {
       place = static_cast<std::uint32_t>(heap_.size());
       heap_.push_back({key, element});
@@ -43,20 +41,18 @@ public:
   }
 
   void erase(std::uint32_t element) {
-    if (!contains(element))
-      return;
+    if (!contains(element)) return;
     const std::size_t place = places_[element];
     places_[element] = kNowhere;
     const Entry last = heap_.back();
     heap_.pop_back();
-    if (place == heap_.size())
-      return;
+    if (place == heap_.size()) return;
     set(place, last);
     up(place);
     down(places_[last.element]);
   }
 
-private:
+ private:
   static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
   static constexpr std::size_t kArity = 4;
 
@@ -64,10 +60,10 @@ private:
     Key key;
     std::uint32_t element;
   };
-  static bool before(const Entry &a, const Entry &b) {
+  static bool before(const Entry& a, const Entry& b) {
     return std::tie(a.key, a.element) < std::tie(b.key, b.element);
   }
-  void set(std::size_t place, const Entry &entry) {
+  void set(std::size_t place, const Entry& entry) {
     heap_[place] = entry;
     places_[entry.element] = static_cast<std::uint32_t>(place);
   }
@@ -83,16 +79,12 @@ private:
     const Entry entry = heap_[place];
     for (;;) {
       const std::size_t first = place * kArity + 1;
-      if (first >= heap_.size())
-        break;
+      if (first >= heap_.size()) break;
       std::size_t least = first;
-      for (std::size_t c = first + 1; c < heap_.size() && c < first + kArity;
-           ++c) {
-        if (before(heap_[c], heap_[least]))
-          least = c;
+      for (std::size_t c = first + 1; c < heap_.size() && c < first + kArity; ++c) {
+        if (before(heap_[c], heap_[least])) least = c;
       }
-      if (!before(heap_[least], entry))
-        break;
+      if (!before(heap_[least], entry)) break;
       set(place, heap_[least]);
       place = least;
     }
@@ -100,7 +92,7 @@ private:
   }
 
   std::vector<Entry> heap_;
-  std::vector<std::uint32_t> places_; // by element
+  std::vector<std::uint32_t> places_;  // by element
 };
 
-} // namespace stemma
+}  // namespace stemma

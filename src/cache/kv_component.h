@@ -37,9 +37,9 @@ using PageRef = SlotPool<PageId>::Ref;
 // A lease's pages, by index: those of the tree wholly below its pin, its own
 // above. All pinned.
 class PageTable final : public Holding {
-public:
+ public:
   std::size_t size() const { return refs_.size(); }
-  const PageRef &operator[](std::size_t index) const { return refs_[index]; }
+  const PageRef& operator[](std::size_t index) const { return refs_[index]; }
   std::span<const PageId> ids() const { return ids_; }
 
   void reserve(std::size_t count) {
@@ -59,75 +59,70 @@ public:
   // one.
   std::optional<PageRef> source;
 
-private:
+ private:
   std::vector<PageRef> refs_;
-  std::vector<PageId> ids_; // of refs_
+  std::vector<PageId> ids_;  // of refs_
 };
 
 class KvComponent final : public Component {
-public:
-  KvComponent(Tree &tree, EvictionPolicy &policy, EntryKind kind,
-              const CostModel &cost, int page_size, std::uint32_t pages,
-              std::uint64_t page_bytes, ByteBudget *budget);
+ public:
+  KvComponent(Tree& tree, EvictionPolicy& policy, EntryKind kind, const CostModel& cost,
+              int page_size, std::uint32_t pages, std::uint64_t page_bytes, ByteBudget* budget);
   ~KvComponent() override;
 
   int page_size() const { return page_size_; }
-  SlotPool<PageId> &pool() { return pool_; }
-  const SlotPool<PageId> &pool() const { return pool_; }
+  SlotPool<PageId>& pool() { return pool_; }
+  const SlotPool<PageId>& pool() const { return pool_; }
 
   // Pages for so many tokens.
   std::size_t pages_for(Depth length) const {
     return (static_cast<std::size_t>(length) + page_size_ - 1) / page_size_;
   }
   // The largest depth <= `depth` that ends a page.
-  Depth whole_pages(Depth depth) const {
-    return depth / page_size_ * page_size_;
-  }
+  Depth whole_pages(Depth depth) const { return depth / page_size_ * page_size_; }
 
   // Puts the pages of the path to `node` into `table`: those of the indices
   // from `first` on that lie wholly below `depth`. The table has an entry for
   // each index below `first` at least. O(pages + nodes).
-  void share(NodeId node, Depth depth, std::size_t first, PageTable &table);
+  void share(NodeId node, Depth depth, std::size_t first, PageTable& table);
   // The page with the KV at depth - 1, which `node` covers. Pinned.
   PageRef share_last(NodeId node, Depth depth);
 
-  void added(NodeId node, Holding &from) override;
-  void grown(NodeId leaf, Depth old_end, Holding &from) override;
+  // A request goes on from the end of a leaf.
+  void use(NodeId leaf);
+
+  void added(NodeId node, Holding& from) override;
+  void grown(NodeId leaf, Depth old_end, Holding& from) override;
   void split(NodeId upper, NodeId node) override;
   void cutting(NodeId leaf, Depth end) override;
   void removing(NodeId leaf) override;
   void changed(NodeId node) override;
-  Depth settle(NodeId node, Depth pinned, Depth to, Holding &holding) override;
+  Depth settle(NodeId node, Depth pinned, Depth to, Holding& holding) override;
   Depth restorable(NodeId, Depth limit) const override { return limit; }
   bool empty(NodeId) const override { return false; }
   double bytes_above(NodeId leaf, Depth from) const override;
   void evict(std::uint32_t slot, std::uint32_t wanted) override;
-  std::optional<std::string>
-  verify(std::span<const LeaseView> leases) const override;
+  std::optional<std::string> verify(std::span<const LeaseView> leases) const override;
   std::size_t metadata_bytes() const override;
 
-private:
-  std::size_t page_index(Depth depth) const {
-    return static_cast<std::size_t>(depth / page_size_);
-  }
-  std::size_t first_page(const Node &node) const {
-    return page_index(node.start);
-  }
-  std::size_t page_count(const Node &node) const;
+ private:
+  std::size_t page_index(Depth depth) const { return static_cast<std::size_t>(depth / page_size_); }
+  std::size_t first_page(const Node& node) const { return page_index(node.start); }
+  std::size_t page_count(const Node& node) const;
   // Where a leaf ends once it has lost its last page.
-  Depth end_without_last_page(const Node &node) const;
+  Depth end_without_last_page(const Node& node) const;
   bool tail_evictable(NodeId node) const;
   EntryInfo tail_info(NodeId node) const;
   void drop(PageId page) { const PageRef last = pool_.adopt(page); }
-  PageId keep(const PageRef &page) { return page.share(false).detach(); }
+  PageId keep(const PageRef& page) { return page.share(false).detach(); }
 
-  Tree &tree_;
-  EvictionPolicy &policy_;
+  Tree& tree_;
+  EvictionPolicy& policy_;
   const EntryKind kind_;
   const CostModel cost_;
   const int page_size_;
   SlotPool<PageId> pool_;
-  std::vector<Run<PageId>> pages_; // by node; unpinned references
+  std::vector<Run<PageId>> pages_;  // by node; unpinned references
 };
 
-} // namespace stemma
+}  // namespace stemma

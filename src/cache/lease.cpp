@@ -7,26 +7,27 @@
 
 namespace stemma {
 
-LeaseState::LeaseState(CacheImpl &cache, const AcquireRequest &request,
-                       Lookup lookup, NodeId node, Depth matched, Depth hit)
-    : cache_(cache), ns_(request.ns),
+LeaseState::LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup lookup, NodeId node,
+                       Depth matched, Depth hit)
+    : cache_(cache),
+      ns_(request.ns),
       tokens_(request.tokens.begin(), request.tokens.end()),
       prompt_length_(static_cast<Depth>(request.tokens.size())),
-      lookup_(lookup), retention_{request.priority,
-                                  request.retention_seconds > 0
-                                      ? request.now_seconds +
-                                            request.retention_seconds
-                                      : 0},
-      hit_(hit), kv_write_from_(matched), computed_(hit) {
+      lookup_(lookup),
+      retention_{request.priority, request.retention_seconds > 0
+                                       ? request.now_seconds + request.retention_seconds
+                                       : 0},
+      hit_(hit),
+      kv_write_from_(matched),
+      computed_(hit) {
   cache_.tree().pin(pin_, node, matched);
-  if (KvComponent *const kv = cache_.kv()) {
+  if (KvComponent* const kv = cache_.kv()) {
     holdings_.push_back(&table_);
     table_.reserve(kv->pages_for(prompt_length_));
     kv->share(node, matched, 0, table_);
-    if (kv->whole_pages(matched) != matched)
-      table_.source = kv->share_last(node, matched);
+    if (kv->whole_pages(matched) != matched) table_.source = kv->share_last(node, matched);
   }
-  if (StateComponent *const states = cache_.states()) {
+  if (StateComponent* const states = cache_.states()) {
     holdings_.push_back(&rows_);
     if (hit > 0) {
       const RowId row = *states->deepest(node, hit);
@@ -44,28 +45,24 @@ LeaseState::~LeaseState() {
 }
 
 std::size_t LeaseState::missing_pages() const {
-  return cache_.kv() ? cache_.kv()->pages_for(prompt_length_) - table_.size()
-                     : 0;
+  return cache_.kv() ? cache_.kv()->pages_for(prompt_length_) - table_.size() : 0;
 }
 
 std::size_t LeaseState::missing_rows() const {
-  if (!cache_.states())
-    return 0;
+  if (!cache_.states()) return 0;
   // With fewer than three rows a spare one would keep a lone sequence from its
   // source.
-  const bool spare =
-      cache_.config().strategy == SchedulerStrategy::extra_buffer &&
-      cache_.states()->pool().capacity() > 2;
+  const bool spare = cache_.config().strategy == SchedulerStrategy::extra_buffer &&
+                     cache_.states()->pool().capacity() > 2;
   return spare ? 2 : 1;
 }
 
 void LeaseState::start(std::span<const Depth> message_ends) {
-  Tree &tree = cache_.tree();
+  Tree& tree = cache_.tree();
   const NodeId node = pin_.node;
   tree.use(node, kv_write_from_, retention_);
-  StateComponent *const states = cache_.states();
-  if (rows_.source)
-    states->use(rows_.source->id(), retention_);
+  StateComponent* const states = cache_.states();
+  if (rows_.source) states->use(rows_.source->id(), retention_);
 
   SnapshotInput input;
   std::vector<Depth> existing;
@@ -80,25 +77,21 @@ void LeaseState::start(std::span<const Depth> message_ends) {
   // lies inside.
   const std::size_t shared = table_.size();
   if (cache_.kv()) {
-    [[maybe_unused]] const bool taken =
-        cache_.take_pages(missing_pages(), table_);
+    [[maybe_unused]] const bool taken = cache_.take_pages(missing_pages(), table_);
     assert(taken);
     if (table_.source) {
-      restore_plan_.page_copy = RestorePlan::PageCopy{
-          table_.source->id(), table_[shared].id(),
-          kv_write_from_ - cache_.kv()->whole_pages(kv_write_from_)};
+      restore_plan_.page_copy =
+          RestorePlan::PageCopy{table_.source->id(), table_[shared].id(),
+                                kv_write_from_ - cache_.kv()->whole_pages(kv_write_from_)};
     }
   }
-  if (!states)
-    return;
+  if (!states) return;
 
   rows_.running = cache_.take_row();
   assert(rows_.running);
   take_spare();
-  if (rows_.source)
-    restore_plan_.state_from = rows_.source->id();
-  if (cache_.config().strategy == SchedulerStrategy::no_buffer)
-    return;
+  if (rows_.source) restore_plan_.state_from = rows_.source->id();
+  if (cache_.config().strategy == SchedulerStrategy::no_buffer) return;
   input.message_ends = message_ends;
   input.existing = existing;
   input.forks = forks;
@@ -106,32 +99,28 @@ void LeaseState::start(std::span<const Depth> message_ends) {
 }
 
 void LeaseState::take_spare() {
-  if (missing_rows() < 2 || !rows_.spare.empty())
-    return;
-  if (std::optional<RowRef> row = cache_.take_row())
-    rows_.spare.push_back(std::move(*row));
+  if (missing_rows() < 2 || !rows_.spare.empty()) return;
+  if (std::optional<RowRef> row = cache_.take_row()) rows_.spare.push_back(std::move(*row));
 }
 
 std::optional<RowId> LeaseState::state_row() const {
-  if (!rows_.running)
-    return std::nullopt;
+  if (!rows_.running) return std::nullopt;
   return rows_.running->id();
 }
 
 Depth LeaseState::planned_depth(Depth limit) const {
   Depth deepest = 0;
-  for (const PlannedMark &mark : plan_) {
-    if (mark.depth <= limit)
-      deepest = mark.depth;
+  for (const PlannedMark& mark : plan_) {
+    if (mark.depth <= limit) deepest = mark.depth;
   }
   return deepest;
 }
 
 void LeaseState::plan_branch(Depth depth) {
   assert(depth > computed_ && depth <= prompt_length_);
-  const auto place = std::lower_bound(
-      plan_.begin(), plan_.end(), depth,
-      [](const PlannedMark &mark, Depth d) { return mark.depth < d; });
+  const auto place =
+      std::lower_bound(plan_.begin(), plan_.end(), depth,
+                       [](const PlannedMark& mark, Depth d) { return mark.depth < d; });
   if (place != plan_.end() && place->depth == depth) {
     place->source = std::max(place->source, MarkSource::branch);
   } else {
@@ -140,11 +129,10 @@ void LeaseState::plan_branch(Depth depth) {
 }
 
 void LeaseState::restored() {
-  if (restored_)
-    return;
+  if (restored_) return;
   restored_ = true;
   release_sources();
-  if (const KvComponent *const kv = cache_.kv()) {
+  if (const KvComponent* const kv = cache_.kv()) {
     if (const Depth whole = kv->whole_pages(pin_.depth); whole < pin_.depth)
       cache_.tree().lower(pin_, whole);
   }
@@ -153,23 +141,20 @@ void LeaseState::restored() {
 
 void LeaseState::release_sources() {
   table_.source.reset();
-  if (!rows_.source)
-    return;
+  if (!rows_.source) return;
   RowRef source = std::move(*rows_.source);
   rows_.source.reset();
   cache_.states()->give_back(std::move(source));
 }
 
 bool LeaseState::reserve(Depth depth) {
-  if (!cache_.kv())
-    return true;
+  if (!cache_.kv()) return true;
   const std::size_t wanted = cache_.kv()->pages_for(depth);
-  if (wanted <= table_.size())
-    return true;
+  if (wanted <= table_.size()) return true;
   return cache_.take_pages(wanted - table_.size(), table_);
 }
 
-std::optional<RowRef> LeaseState::row_for(const PlannedMark &mark) {
+std::optional<RowRef> LeaseState::row_for(const PlannedMark& mark) {
   if (!rows_.spare.empty()) {
     RowRef spare = std::move(rows_.spare.back());
     rows_.spare.pop_back();
@@ -182,36 +167,29 @@ std::span<const LeaseMark> LeaseState::prepare_marks(Depth to) {
   assert(to >= computed_ && to <= static_cast<Depth>(tokens_.size()));
   rows_.prepared.clear();
   lease_marks_.clear();
-  if (!cache_.states() ||
-      cache_.config().strategy == SchedulerStrategy::no_buffer)
-    return {};
+  if (!cache_.states() || cache_.config().strategy == SchedulerStrategy::no_buffer) return {};
   take_spare();
 
   std::vector<PlannedMark> wanted;
-  for (const PlannedMark &mark : plan_) {
-    if (mark.depth <= to)
-      wanted.push_back(mark);
+  for (const PlannedMark& mark : plan_) {
+    if (mark.depth <= to) wanted.push_back(mark);
   }
-  if (const Depth interval = cache_.config().snapshot.generation_interval;
-      interval > 0) {
-    for (Depth depth = to / interval * interval;
-         depth > std::max(computed_, prompt_length_); depth -= interval) {
+  if (const Depth interval = cache_.config().snapshot.generation_interval; interval > 0) {
+    for (Depth depth = to / interval * interval; depth > std::max(computed_, prompt_length_);
+         depth -= interval) {
       wanted.push_back({depth, MarkSource::periodic});
     }
   }
   std::sort(wanted.begin(), wanted.end(), more_valuable);
 
-  for (const PlannedMark &mark : wanted) {
+  for (const PlannedMark& mark : wanted) {
     if (std::optional<RowRef> row = row_for(mark))
       rows_.prepared.push_back({mark.depth, mark.source, std::move(*row)});
   }
-  cache_.count_marks(rows_.prepared.size(),
-                     wanted.size() - rows_.prepared.size());
+  cache_.count_marks(rows_.prepared.size(), wanted.size() - rows_.prepared.size());
   std::sort(rows_.prepared.begin(), rows_.prepared.end(),
-            [](const StateRows::Mark &a, const StateRows::Mark &b) {
-              return a.depth < b.depth;
-            });
-  for (const StateRows::Mark &mark : rows_.prepared)
+            [](const StateRows::Mark& a, const StateRows::Mark& b) { return a.depth < b.depth; });
+  for (const StateRows::Mark& mark : rows_.prepared)
     lease_marks_.push_back({mark.depth, mark.row.id()});
   return lease_marks_;
 }
@@ -224,9 +202,9 @@ void LeaseState::publish(Depth to) {
 NodeId LeaseState::put_into_tree(Depth to) {
   assert(restored_);
   advance(to);
-  const NodeId node = cache_.tree().extend(
-      pin_, std::span<const Token>(tokens_).first(to), holdings_);
-  for (StateRows::Mark &mark : rows_.written)
+  const NodeId node =
+      cache_.tree().extend(pin_, std::span<const Token>(tokens_).first(to), holdings_);
+  for (StateRows::Mark& mark : rows_.written)
     cache_.states()->attach(node, mark.depth, mark.source, std::move(mark.row));
   rows_.written.clear();
   return node;
@@ -234,24 +212,20 @@ NodeId LeaseState::put_into_tree(Depth to) {
 
 void LeaseState::advance(Depth to) {
   assert(to >= computed_ && to <= static_cast<Depth>(tokens_.size()));
-  for (StateRows::Mark &mark : rows_.prepared) {
-    if (mark.depth <= to)
-      rows_.written.push_back(std::move(mark));
+  for (StateRows::Mark& mark : rows_.prepared) {
+    if (mark.depth <= to) rows_.written.push_back(std::move(mark));
   }
   rows_.prepared.clear();
   lease_marks_.clear();
-  std::erase_if(plan_,
-                [to](const PlannedMark &mark) { return mark.depth <= to; });
+  std::erase_if(plan_, [to](const PlannedMark& mark) { return mark.depth <= to; });
   computed_ = to;
 }
 
 void LeaseState::finish() {
-  if (!restored_)
-    return;
+  if (!restored_) return;
   const NodeId node = put_into_tree(computed_);
   if (rows_.running && cache_.config().snapshot.end_snapshot) {
-    cache_.states()->attach(node, computed_, MarkSource::end,
-                            std::move(*rows_.running));
+    cache_.states()->attach(node, computed_, MarkSource::end, std::move(*rows_.running));
     rows_.running.reset();
   }
 }
@@ -259,12 +233,11 @@ void LeaseState::finish() {
 std::optional<std::string> LeaseState::verify() const {
   if (cache_.kv() && table_.size() < cache_.kv()->pages_for(computed_))
     return "a lease lacks pages";
-  const Tree &tree = cache_.tree();
+  const Tree& tree = cache_.tree();
   Depth depth = pin_.depth;
   for (NodeId at = pin_.node; !tree[at].is_root(); at = tree[at].parent) {
     const Depth start = tree[at].start;
-    const auto mine =
-        std::span<const Token>(tokens_).subspan(start, depth - start);
+    const auto mine = std::span<const Token>(tokens_).subspan(start, depth - start);
     if (!std::equal(mine.begin(), mine.end(), tree[at].tokens().begin()))
       return "a lease's pin is on another path";
     depth = start;
@@ -273,38 +246,33 @@ std::optional<std::string> LeaseState::verify() const {
 }
 
 Lease::Lease(std::unique_ptr<LeaseState> state) : state_(std::move(state)) {}
-Lease::Lease(Lease &&) noexcept = default;
+Lease::Lease(Lease&&) noexcept = default;
 
-Lease &Lease::operator=(Lease &&other) noexcept {
+Lease& Lease::operator=(Lease&& other) noexcept {
   Lease taken(std::move(other));
   std::swap(state_, taken.state_);
   return *this;
 }
 
 Lease::~Lease() {
-  if (!state_)
-    return;
-  const CacheImpl &cache = state_->cache();
+  if (!state_) return;
+  const CacheImpl& cache = state_->cache();
   state_.reset();
   cache.check();
 }
 
 Depth Lease::hit() const { return state_->hit(); }
-const Lookup &Lease::lookup() const { return state_->lookup(); }
+const Lookup& Lease::lookup() const { return state_->lookup(); }
 Depth Lease::computed() const { return state_->computed(); }
 Depth Lease::kv_write_from() const { return state_->kv_write_from(); }
 std::span<const Token> Lease::tokens() const { return state_->tokens(); }
 std::span<const PageId> Lease::pages() const { return state_->pages(); }
 std::optional<RowId> Lease::state_row() const { return state_->state_row(); }
-const RestorePlan &Lease::restore_plan() const {
-  return state_->restore_plan();
-}
+const RestorePlan& Lease::restore_plan() const { return state_->restore_plan(); }
 void Lease::restored() { state_->restored(); }
 void Lease::append(Token token) { state_->append(token); }
 bool Lease::reserve(Depth depth) { return state_->reserve(depth); }
-std::span<const LeaseMark> Lease::prepare_marks(Depth to) {
-  return state_->prepare_marks(to);
-}
+std::span<const LeaseMark> Lease::prepare_marks(Depth to) { return state_->prepare_marks(to); }
 void Lease::publish(Depth to) { state_->publish(to); }
 void Lease::advance(Depth to) { state_->advance(to); }
 
@@ -313,4 +281,4 @@ void Lease::finish() && {
   const Lease ended(std::move(*this));
 }
 
-} // namespace stemma
+}  // namespace stemma

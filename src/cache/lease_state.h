@@ -12,15 +12,15 @@
 namespace stemma {
 
 class LeaseState {
-public:
+ public:
   // Pins the path to `node` up to `matched` and holds the checkpoint at `hit`
   // (0: none) and the pages it shares. The cache's list of leases has it from
   // now on.
-  LeaseState(CacheImpl &cache, const AcquireRequest &request, Lookup lookup,
-             NodeId node, Depth matched, Depth hit);
+  LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup lookup, NodeId node,
+             Depth matched, Depth hit);
   ~LeaseState();
-  LeaseState(const LeaseState &) = delete;
-  LeaseState &operator=(const LeaseState &) = delete;
+  LeaseState(const LeaseState&) = delete;
+  LeaseState& operator=(const LeaseState&) = delete;
 
   // Pages that the prompt needs beyond the shared ones, and rows that it needs
   // to run.
@@ -30,17 +30,17 @@ public:
   // and plans the snapshots.
   void start(std::span<const Depth> message_ends);
 
-  CacheImpl &cache() const { return cache_; }
+  CacheImpl& cache() const { return cache_; }
 
   NamespaceId ns() const { return ns_; }
-  const Lookup &lookup() const { return lookup_; }
+  const Lookup& lookup() const { return lookup_; }
   Depth hit() const { return hit_; }
   Depth computed() const { return computed_; }
   Depth kv_write_from() const { return kv_write_from_; }
   std::span<const Token> tokens() const { return tokens_; }
   std::span<const PageId> pages() const { return table_.ids(); }
   std::optional<RowId> state_row() const;
-  const RestorePlan &restore_plan() const { return restore_plan_; }
+  const RestorePlan& restore_plan() const { return restore_plan_; }
   bool in_prompt() const { return computed_ < prompt_length_; }
 
   // The deepest depth in (computed, limit] at which the plan takes a
@@ -62,13 +62,13 @@ public:
   // The text of the first broken invariant of this lease alone.
   std::optional<std::string> verify() const;
 
-private:
+ private:
   void release_sources();
   NodeId put_into_tree(Depth to);
-  std::optional<RowRef> row_for(const PlannedMark &mark);
+  std::optional<RowRef> row_for(const PlannedMark& mark);
   void take_spare();
 
-  CacheImpl &cache_;
+  CacheImpl& cache_;
   const NamespaceId ns_;
   std::vector<Token> tokens_;
   const Depth prompt_length_;
@@ -80,13 +80,12 @@ private:
   Pin pin_;
   PageTable table_;
   StateRows rows_;
-  std::vector<Holding *>
-      holdings_; // those of table_ and rows_ that the model has
+  std::vector<Holding*> holdings_;  // those of table_ and rows_ that the model has
 
   RestorePlan restore_plan_;
   bool restored_ = false;
-  std::vector<PlannedMark> plan_;      // above computed_, increasing
-  std::vector<LeaseMark> lease_marks_; // rows_.prepared, as the engine sees it
+  std::vector<PlannedMark> plan_;       // above computed_, increasing
+  std::vector<LeaseMark> lease_marks_;  // rows_.prepared, as the engine sees it
 };
 
-} // namespace stemma
+}  // namespace stemma

@@ -16,13 +16,12 @@ NodeId NodeStore::take_id() {
     (*this)[id] = Node{};
     return id;
   }
-  if (bound_ % kChunk == 0)
-    chunks_.emplace_back(new Node[kChunk]);
+  if (bound_ % kChunk == 0) chunks_.emplace_back(new Node[kChunk]);
   return NodeId{bound_++};
 }
 
 void NodeStore::give_id(NodeId id) {
-  Node &node = (*this)[id];
+  Node& node = (*this)[id];
   node = Node{};
   node.end = -1;
   node.parent = free_;
@@ -35,7 +34,7 @@ NodeId NodeStore::add_root() { return take_id(); }
 NodeId NodeStore::add_child(NodeId parent, std::span<const Token> tokens) {
   assert(!tokens.empty());
   const NodeId id = take_id();
-  Node &node = (*this)[id];
+  Node& node = (*this)[id];
   node.start = (*this)[parent].end;
   node.end = node.start + static_cast<Depth>(tokens.size());
   node.run.assign(tokens);
@@ -55,8 +54,8 @@ void NodeStore::remove(NodeId leaf) {
 
 NodeId NodeStore::split(NodeId id, Depth depth) {
   const NodeId upper_id = take_id();
-  Node &node = (*this)[id];
-  Node &upper = (*this)[upper_id];
+  Node& node = (*this)[id];
+  Node& upper = (*this)[upper_id];
   assert(depth > node.start && depth < node.end);
   const std::span<const Token> tokens = node.tokens();
   const auto cut = static_cast<std::size_t>(depth - node.start);
@@ -85,33 +84,31 @@ NodeId NodeStore::split(NodeId id, Depth depth) {
 }
 
 void NodeStore::grow(NodeId leaf, std::span<const Token> tokens) {
-  Node &node = (*this)[leaf];
+  Node& node = (*this)[leaf];
   assert(node.leaf() && !node.is_root());
   node.run.append(node.tokens().size(), tokens);
   node.end += static_cast<Depth>(tokens.size());
 }
 
 void NodeStore::cut(NodeId leaf, Depth end) {
-  Node &node = (*this)[leaf];
+  Node& node = (*this)[leaf];
   assert(node.leaf() && end > node.start && end <= node.end);
-  node.run.resize(node.tokens().size(),
-                  static_cast<std::size_t>(end - node.start));
+  node.run.resize(node.tokens().size(), static_cast<std::size_t>(end - node.start));
   node.end = end;
 }
 
 void NodeStore::link(NodeId parent, NodeId child) {
-  Node &above = (*this)[parent];
-  Node &node = (*this)[child];
+  Node& above = (*this)[parent];
+  Node& node = (*this)[child];
   node.parent = parent;
   node.previous_sibling = kNoNode;
   node.next_sibling = above.first_child;
-  if (above.first_child != kNoNode)
-    (*this)[above.first_child].previous_sibling = child;
+  if (above.first_child != kNoNode) (*this)[above.first_child].previous_sibling = child;
   above.first_child = child;
 }
 
 void NodeStore::unlink(NodeId child) {
-  Node &node = (*this)[child];
+  Node& node = (*this)[child];
   if (node.next_sibling != kNoNode)
     (*this)[node.next_sibling].previous_sibling = node.previous_sibling;
   if (node.previous_sibling != kNoNode) {
@@ -122,16 +119,14 @@ void NodeStore::unlink(NodeId child) {
 }
 
 NodeId NodeStore::child(NodeId parent, Token first) const {
-  if (table_.empty())
-    return kNoNode;
+  if (table_.empty()) return kNoNode;
   return table_[find(parent, first)];
 }
 
 // A multiplicative hash of both (the constants are the golden ratio's and
 // splitmix64's).
 std::size_t NodeStore::slot_of(NodeId parent, Token first) const {
-  std::uint64_t h = (std::uint64_t{index_of(parent)} << 32 |
-                     static_cast<std::uint32_t>(first)) *
+  std::uint64_t h = (std::uint64_t{index_of(parent)} << 32 | static_cast<std::uint32_t>(first)) *
                     0x9E3779B97F4A7C15u;
   h = (h ^ (h >> 32)) * 0xBF58476D1CE4E5B9u;
   return (h >> 32) & (table_.size() - 1);
@@ -141,30 +136,26 @@ std::size_t NodeStore::slot_of(NodeId parent, Token first) const {
 std::size_t NodeStore::find(NodeId parent, Token first) const {
   std::size_t at = slot_of(parent, first);
   for (;; at = (at + 1) & (table_.size() - 1)) {
-    if (table_[at] == kNoNode)
-      return at;
-    const Node &node = (*this)[table_[at]];
-    if (node.parent == parent && node.run.data()[0] == first)
-      return at;
+    if (table_[at] == kNoNode) return at;
+    const Node& node = (*this)[table_[at]];
+    if (node.parent == parent && node.run.data()[0] == first) return at;
   }
 }
 
 void NodeStore::put_in_table(NodeId child) {
-  if ((in_table_ + 1) * std::size_t{4} > table_.size() * 3)
-    grow_table();
-  const Node &node = (*this)[child];
+  if ((in_table_ + 1) * std::size_t{4} > table_.size() * 3) grow_table();
+  const Node& node = (*this)[child];
   table_[find(node.parent, node.run.data()[0])] = child;
   ++in_table_;
 }
 
 void NodeStore::take_from_table(NodeId child) {
-  const Node &node = (*this)[child];
+  const Node& node = (*this)[child];
   std::size_t hole = find(node.parent, node.run.data()[0]);
   assert(table_[hole] == child);
   const std::size_t mask = table_.size() - 1;
-  for (std::size_t at = (hole + 1) & mask; table_[at] != kNoNode;
-       at = (at + 1) & mask) {
-    const Node &moved = (*this)[table_[at]];
+  for (std::size_t at = (hole + 1) & mask; table_[at] != kNoNode; at = (at + 1) & mask) {
+    const Node& moved = (*this)[table_[at]];
     const std::size_t home = slot_of(moved.parent, moved.run.data()[0]);
     // May move back to the hole only if its home is not between the hole and
     // it.
@@ -179,13 +170,11 @@ void NodeStore::take_from_table(NodeId child) {
 
 void NodeStore::grow_table() {
   const std::vector<NodeId> old = std::exchange(
-      table_, std::vector<NodeId>(std::max<std::size_t>(64, table_.size() * 2),
-                                  kNoNode));
+      table_, std::vector<NodeId>(std::max<std::size_t>(64, table_.size() * 2), kNoNode));
   in_table_ = 0;
   for (const NodeId child : old) {
-    if (child == kNoNode)
-      continue;
-    const Node &node = (*this)[child];
+    if (child == kNoNode) continue;
+    const Node& node = (*this)[child];
     table_[find(node.parent, node.run.data()[0])] = child;
     ++in_table_;
   }
@@ -196,4 +185,4 @@ std::size_t NodeStore::metadata_bytes() const {
          table_.capacity() * sizeof(NodeId);
 }
 
-} // namespace stemma
+}  // namespace stemma

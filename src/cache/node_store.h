@@ -24,18 +24,17 @@ enum class NodeId : std::uint32_t {};
 inline constexpr NodeId kNoNode{0xFFFFFFFF};
 
 struct Node {
-  NodeId parent = kNoNode; // of a root: none
+  NodeId parent = kNoNode;  // of a root: none
   NodeId first_child = kNoNode;
   NodeId next_sibling = kNoNode;
   NodeId previous_sibling = kNoNode;
   Depth start = 0;
-  Depth end = 0;          // > start, except for a root
-  Run<Token> run;         // [start, end)
-  std::uint32_t pins = 0; // leases that are pinned to this node
-  std::uint32_t uses = 0; // requests that came through its end
+  Depth end = 0;           // > start, except for a root
+  Run<Token> run;          // [start, end)
+  std::uint32_t pins = 0;  // leases that are pinned to this node
+  std::uint32_t uses = 0;  // requests that came through its end
   std::uint64_t last_used = 0;
-  float retain_until =
-      0; // of `priority`; seconds on the caller's clock, 0 = always
+  float retain_until = 0;  // of `priority`; seconds on the caller's clock, 0 = always
   std::uint8_t priority = 0;
 
   bool is_root() const { return parent == kNoNode; }
@@ -46,11 +45,9 @@ struct Node {
 };
 
 class NodeStore {
-public:
-  Node &operator[](NodeId id) {
-    return chunks_[index_of(id) / kChunk][index_of(id) % kChunk];
-  }
-  const Node &operator[](NodeId id) const {
+ public:
+  Node& operator[](NodeId id) { return chunks_[index_of(id) / kChunk][index_of(id) % kChunk]; }
+  const Node& operator[](NodeId id) const {
     return chunks_[index_of(id) / kChunk][index_of(id) % kChunk];
   }
 
@@ -71,7 +68,7 @@ public:
   NodeId child(NodeId parent, Token first) const;
   // Whether paths part at the node's end.
   bool is_fork(NodeId id) const {
-    const Node &node = (*this)[id];
+    const Node& node = (*this)[id];
     return !node.leaf() && (*this)[node.first_child].next_sibling != kNoNode;
   }
 
@@ -83,7 +80,7 @@ public:
   // Bytes without the tokens.
   std::size_t metadata_bytes() const;
 
-private:
+ private:
   static constexpr std::size_t kChunk = 1024;
 
   NodeId take_id();
@@ -99,9 +96,9 @@ private:
   std::vector<std::unique_ptr<Node[]>> chunks_;
   std::uint32_t bound_ = 0;
   std::uint32_t size_ = 0;
-  NodeId free_ = kNoNode;     // list over `parent`; free nodes have end < 0
-  std::vector<NodeId> table_; // open addressing, power of two; at most 3/4 full
+  NodeId free_ = kNoNode;      // list over `parent`; free nodes have end < 0
+  std::vector<NodeId> table_;  // open addressing, power of two; at most 3/4 full
   std::uint32_t in_table_ = 0;
 };
 
-} // namespace stemma
+}  // namespace stemma

@@ -12,22 +12,22 @@
 
 namespace stemma {
 
-template <class T> class Run {
+template <class T>
+class Run {
   static_assert(std::is_trivially_copyable_v<T>);
 
-public:
+ public:
   static std::size_t capacity(std::size_t size) {
     constexpr std::size_t kLeast = 4;
     const std::size_t step = std::max(kLeast, std::bit_floor(size | 1) / 8);
     return (size + step - 1) / step * step;
   }
 
-  const T *data() const { return values_.get(); }
-  T *data() { return values_.get(); }
+  const T* data() const { return values_.get(); }
+  T* data() { return values_.get(); }
 
   void assign(std::span<const T> values) {
-    std::unique_ptr<T[]> made(values.empty() ? nullptr
-                                             : new T[capacity(values.size())]);
+    std::unique_ptr<T[]> made(values.empty() ? nullptr : new T[capacity(values.size())]);
     std::copy(values.begin(), values.end(), made.get());
     values_ = std::move(made);
   }
@@ -38,15 +38,14 @@ public:
   }
   // The first min(size, to) stay; values behind them are not set.
   void resize(std::size_t size, std::size_t to) {
-    if (size > 0 && capacity(to) == capacity(size))
-      return;
+    if (size > 0 && capacity(to) == capacity(size)) return;
     std::unique_ptr<T[]> moved(to == 0 ? nullptr : new T[capacity(to)]);
     std::copy_n(values_.get(), std::min(size, to), moved.get());
     values_ = std::move(moved);
   }
 
-private:
+ private:
   std::unique_ptr<T[]> values_;
 };
 
-} // namespace stemma
+}  // namespace stemma

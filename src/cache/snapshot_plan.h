@@ -44,8 +44,8 @@ enum class MarkSource : std::uint8_t {
   ladder,
   offset,
   message_end,
-  fork,   // where earlier paths part
-  branch, // where this prompt leaves the others
+  fork,    // where earlier paths part
+  branch,  // where this prompt leaves the others
   repeat,
   end,
 };
@@ -56,17 +56,15 @@ struct PlannedMark {
 };
 
 struct SnapshotInput {
-  Depth hit = 0;     // the state starts here; marks lie above it
-  Depth matched = 0; // where the prompt leaves what is in the tree
-  Depth length = 0;  // of the prompt
+  Depth hit = 0;      // the state starts here; marks lie above it
+  Depth matched = 0;  // where the prompt leaves what is in the tree
+  Depth length = 0;   // of the prompt
   std::span<const Depth> message_ends = {};
-  std::span<const Depth> forks =
-      {}; // in (hit, matched], where paths part; increasing
-  std::span<const Depth> existing =
-      {}; // in (hit, matched], with a checkpoint already; increasing
-  double free_share = 0;       // of the memory for checkpoints, 0 to 1
-  Depth grid = 1;              // marks lie at multiples of it
-  std::size_t most = SIZE_MAX; // marks that the path may still take
+  std::span<const Depth> forks = {};     // in (hit, matched], where paths part; increasing
+  std::span<const Depth> existing = {};  // in (hit, matched], with a checkpoint already; increasing
+  double free_share = 0;                 // of the memory for checkpoints, 0 to 1
+  Depth grid = 1;                        // marks lie at multiples of it
+  std::size_t most = SIZE_MAX;           // marks that the path may still take
 };
 
 // Marks in (hit, length) or at length if an offset asks for it, strictly
@@ -74,10 +72,10 @@ struct SnapshotInput {
 // equal depths the most valuable source stays; if there are more than `most`,
 // periodic ones go first, those at rounder multiples last. O(length / interval
 // + marks log marks).
-std::vector<PlannedMark> plan_snapshots(const SnapshotSettings &settings,
-                                        const SnapshotInput &input);
+std::vector<PlannedMark> plan_snapshots(const SnapshotSettings& settings,
+                                        const SnapshotInput& input);
 
 // The order in which marks are served when there is not room for all.
-bool more_valuable(const PlannedMark &a, const PlannedMark &b);
+bool more_valuable(const PlannedMark& a, const PlannedMark& b);
 
-} // namespace stemma
+}  // namespace stemma

@@ -27,29 +27,28 @@ using RowRef = SlotPool<RowId>::Ref;
 // A lease's rows, all pinned. A mark passes from `prepared` (a row is reserved,
 // the step will write it) to `written` (the step is done) to the tree.
 class StateRows final : public Holding {
-public:
+ public:
   struct Mark {
     Depth depth;
     MarkSource source;
     RowRef row;
   };
 
-  std::optional<RowRef> running; // the state that the sequence updates in place
-  std::optional<RowRef> source;  // what it is restored from
-  std::vector<RowRef> spare;     // reserved for marks
+  std::optional<RowRef> running;  // the state that the sequence updates in place
+  std::optional<RowRef> source;   // what it is restored from
+  std::vector<RowRef> spare;      // reserved for marks
   std::vector<Mark> prepared;
   std::vector<Mark> written;
 };
 
 class StateComponent final : public Component {
-public:
-  StateComponent(Tree &tree, EvictionPolicy &policy, EntryKind kind,
-                 const CostModel &cost, std::uint32_t rows,
-                 std::uint64_t row_bytes, ByteBudget *budget);
+ public:
+  StateComponent(Tree& tree, EvictionPolicy& policy, EntryKind kind, const CostModel& cost,
+                 std::uint32_t rows, std::uint64_t row_bytes, ByteBudget* budget);
   ~StateComponent() override;
 
-  SlotPool<RowId> &pool() { return pool_; }
-  const SlotPool<RowId> &pool() const { return pool_; }
+  SlotPool<RowId>& pool() { return pool_; }
+  const SlotPool<RowId>& pool() const { return pool_; }
 
   // The deepest checkpoint on the path to `node` at a depth <= `limit`. O(nodes
   // passed + log checkpoints of a node).
@@ -68,7 +67,7 @@ public:
   void attach(NodeId node, Depth depth, MarkSource source, RowRef row);
 
   // A request goes on from a checkpoint.
-  void use(RowId row, const Retention &retention);
+  void use(RowId row, const Retention& retention);
   // A pinned reference to a checkpoint's row: it is no entry until it is given
   // back. The checkpoint may be gone by then.
   RowRef hold(RowId row);
@@ -78,30 +77,25 @@ public:
   EntryInfo candidate(NodeId node, Depth depth, MarkSource source) const;
 
   std::uint64_t checkpoints() const { return count_; }
-  std::uint64_t dropped() const {
-    return dropped_;
-  } // since start, for whatever reason
+  std::uint64_t dropped() const { return dropped_; }  // since start, for whatever reason
 
-  void added(NodeId node, Holding &from) override;
-  void grown(NodeId, Depth, Holding &) override {}
+  void added(NodeId node, Holding& from) override;
+  void grown(NodeId, Depth, Holding&) override {}
   void split(NodeId upper, NodeId node) override;
   void cutting(NodeId leaf, Depth end) override;
   void removing(NodeId leaf) override;
   void changed(NodeId node) override;
-  Depth settle(NodeId, Depth, Depth to, Holding &) override { return to; }
+  Depth settle(NodeId, Depth, Depth to, Holding&) override { return to; }
   Depth restorable(NodeId node, Depth limit) const override;
-  bool empty(NodeId node) const override {
-    return counts_[index_of(node)] == 0;
-  }
+  bool empty(NodeId node) const override { return counts_[index_of(node)] == 0; }
   double bytes_above(NodeId leaf, Depth from) const override;
   void evict(std::uint32_t slot, std::uint32_t wanted) override;
-  std::optional<std::string>
-  verify(std::span<const LeaseView> leases) const override;
+  std::optional<std::string> verify(std::span<const LeaseView> leases) const override;
   std::size_t metadata_bytes() const override;
 
-private:
+ private:
   struct Checkpoint {
-    NodeId node = kNoNode; // none: the row is not in the tree
+    NodeId node = kNoNode;  // none: the row is not in the tree
     Depth depth = 0;
     std::uint64_t last_used = 0;
     std::uint32_t uses = 0;
@@ -122,19 +116,17 @@ private:
   // Drops the node's checkpoints from place `from` on.
   void drop_from(NodeId node, std::size_t from);
 
-  Tree &tree_;
-  EvictionPolicy &policy_;
+  Tree& tree_;
+  EvictionPolicy& policy_;
   const EntryKind kind_;
   const CostModel cost_;
   SlotPool<RowId> pool_;
-  std::vector<Checkpoint> checkpoints_; // by row
-  std::vector<Run<RowId>>
-      rows_; // by node; increasing depths; unpinned references
-  std::vector<std::uint32_t> counts_; // by node
-  std::vector<Depth>
-      evicted_; // by node: the deepest that was evicted; 0 = none
+  std::vector<Checkpoint> checkpoints_;  // by row
+  std::vector<Run<RowId>> rows_;         // by node; increasing depths; unpinned references
+  std::vector<std::uint32_t> counts_;    // by node
+  std::vector<Depth> evicted_;           // by node: the deepest that was evicted; 0 = none
   std::uint64_t count_ = 0;
   std::uint64_t dropped_ = 0;
 };
 
-} // namespace stemma
+}  // namespace stemma

@@ -16,12 +16,10 @@ Depth common_prefix(std::span<const Token> a, std::span<const Token> b) {
   if (std::memcmp(a.data(), b.data(), length * sizeof(Token)) == 0)
     return static_cast<Depth>(length);
   std::size_t i = 0;
-  while (i + kBlock <= length &&
-         std::memcmp(&a[i], &b[i], kBlock * sizeof(Token)) == 0) {
+  while (i + kBlock <= length && std::memcmp(&a[i], &b[i], kBlock * sizeof(Token)) == 0) {
     i += kBlock;
   }
-  while (i < length && a[i] == b[i])
-    ++i;
+  while (i < length && a[i] == b[i]) ++i;
   return static_cast<Depth>(i);
 }
 
@@ -31,8 +29,7 @@ Tree::Match Tree::match(NodeId root, std::span<const Token> tokens) const {
   Depth depth = 0;
   while (depth == nodes_[id].end && depth < length) {
     const NodeId child = nodes_.child(id, tokens[depth]);
-    if (child == kNoNode)
-      break;
+    if (child == kNoNode) break;
     id = child;
     depth += common_prefix(nodes_[id].tokens(), tokens.subspan(depth));
   }
@@ -42,83 +39,74 @@ Tree::Match Tree::match(NodeId root, std::span<const Token> tokens) const {
 Depth Tree::restorable(NodeId node, Depth limit) const {
   for (;;) {
     Depth depth = limit;
-    for (const Component *component : components_) {
-      depth =
-          std::min(depth, component->restorable(covering(node, depth), depth));
+    for (const Component* component : components_) {
+      depth = std::min(depth, component->restorable(covering(node, depth), depth));
     }
-    if (depth == limit)
-      return depth;
+    if (depth == limit) return depth;
     limit = depth;
   }
 }
 
 NodeId Tree::covering(NodeId node, Depth depth) const {
-  while (!nodes_[node].is_root() && nodes_[node].start >= depth)
-    node = nodes_[node].parent;
+  while (!nodes_[node].is_root() && nodes_[node].start >= depth) node = nodes_[node].parent;
   return node;
 }
 
 std::vector<Depth> Tree::forks(NodeId node, Depth from, Depth to) const {
   std::vector<Depth> depths;
-  for (NodeId at = node; nodes_[at].end > from && !nodes_[at].is_root();
-       at = nodes_[at].parent) {
-    if (nodes_[at].end <= to && nodes_.is_fork(at))
-      depths.push_back(nodes_[at].end);
+  for (NodeId at = node; nodes_[at].end > from && !nodes_[at].is_root(); at = nodes_[at].parent) {
+    if (nodes_[at].end <= to && nodes_.is_fork(at)) depths.push_back(nodes_[at].end);
   }
   std::reverse(depths.begin(), depths.end());
   return depths;
 }
 
-void Tree::use(NodeId node, Depth depth, const Retention &retention) {
+void Tree::use(NodeId node, Depth depth, const Retention& retention) {
   ++clock_;
   for (NodeId at = node; !nodes_[at].is_root(); at = nodes_[at].parent) {
-    Node &used = nodes_[at];
+    Node& used = nodes_[at];
     used.last_used = clock_;
-    if (used.end <= depth)
-      ++used.uses;
+    if (used.end <= depth) ++used.uses;
     if (retention.priority >= used.priority) {
       used.priority = retention.priority;
       used.retain_until = static_cast<float>(retention.until);
     }
   }
-  changed(node); // only the last node of a path can be a leaf
+  changed(node);  // only the last node of a path can be a leaf
 }
 
-void Tree::pin(Pin &pin, NodeId node, Depth depth) {
+void Tree::pin(Pin& pin, NodeId node, Depth depth) {
   assert(pin.node == kNoNode);
   set_pin(pin, node, depth);
 }
 
-void Tree::lower(Pin &pin, Depth depth) {
+void Tree::lower(Pin& pin, Depth depth) {
   assert(depth <= pin.depth);
   set_pin(pin, covering(pin.node, depth), depth);
 }
 
-void Tree::unpin(Pin &pin) {
+void Tree::unpin(Pin& pin) {
   const NodeId node = pin.node;
   const auto of_node = pins_.find(node);
   of_node->second.erase({pin.depth, &pin});
-  if (--nodes_[node].pins == 0)
-    pins_.erase(of_node);
+  if (--nodes_[node].pins == 0) pins_.erase(of_node);
   pin = {};
   changed(node);
   prune(node);
 }
 
-void Tree::set_pin(Pin &pin, NodeId node, Depth depth) {
+void Tree::set_pin(Pin& pin, NodeId node, Depth depth) {
   const NodeId from = pin.node;
   if (from != kNoNode) {
     const auto of_node = pins_.find(from);
     of_node->second.erase({pin.depth, &pin});
-    if (--nodes_[from].pins == 0)
-      pins_.erase(of_node);
+    if (--nodes_[from].pins == 0) pins_.erase(of_node);
   }
   pin = {node, depth};
   pins_[node].insert({depth, &pin});
   ++nodes_[node].pins;
   changed(node);
-  if (from != kNoNode && from != node)
-    changed(from);
+  if (from != kNoNode && from != node) changed(from);
 }
 
 Depth Tree::pinned_to(NodeId node) const {
@@ -126,27 +114,21 @@ Depth Tree::pinned_to(NodeId node) const {
 }
 
 void Tree::lower_pins(NodeId node, Depth depth) {
-  while (pinned_to(node) > depth)
-    lower(*pins_.at(node).rbegin()->second, depth);
+  while (pinned_to(node) > depth) lower(*pins_.at(node).rbegin()->second, depth);
 }
 
-NodeId Tree::extend(Pin &pin, std::span<const Token> tokens,
-                    std::span<Holding *const> holdings) {
+NodeId Tree::extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* const> holdings) {
   const auto to = static_cast<Depth>(tokens.size());
-  if (to <= pin.depth)
-    return covering(pin.node, to);
+  if (to <= pin.depth) return covering(pin.node, to);
 
   NodeId node = pin.node;
   NodeId cut_off = kNoNode;
   Depth depth = pin.depth;
   while (depth < to) {
     if (depth < nodes_[node].end) {
-      const std::size_t skipped =
-          static_cast<std::size_t>(depth - nodes_[node].start);
-      depth += common_prefix(nodes_[node].tokens().subspan(skipped),
-                             tokens.subspan(depth));
-      if (depth == to)
-        break;
+      const std::size_t skipped = static_cast<std::size_t>(depth - nodes_[node].start);
+      depth += common_prefix(nodes_[node].tokens().subspan(skipped), tokens.subspan(depth));
+      if (depth == to) break;
       if (depth < nodes_[node].end) {
         cut_off = node;
         node = split(node, depth);
@@ -177,15 +159,13 @@ NodeId Tree::extend(Pin &pin, std::span<const Token> tokens,
 
   Depth pinned = to;
   for (std::size_t i = 0; i < components_.size(); ++i)
-    pinned = std::min(
-        pinned, components_[i]->settle(node, pin.depth, to, *holdings[i]));
+    pinned = std::min(pinned, components_[i]->settle(node, pin.depth, to, *holdings[i]));
   set_pin(pin, covering(node, pinned), pinned);
   ++clock_;
   for (NodeId at = node; !nodes_[at].is_root(); at = nodes_[at].parent)
     nodes_[at].last_used = clock_;
   changed(node);
-  if (cut_off != kNoNode)
-    prune(cut_off);
+  if (cut_off != kNoNode) prune(cut_off);
   return node;
 }
 
@@ -194,7 +174,7 @@ NodeId Tree::extend(Pin &pin, std::span<const Token> tokens,
 NodeId Tree::split(NodeId node, Depth depth) {
   const NodeId upper = nodes_.split(node, depth);
   if (nodes_[node].pins > 0) {
-    auto &lower_pins = pins_.at(node);
+    auto& lower_pins = pins_.at(node);
     while (!lower_pins.empty() && lower_pins.begin()->first <= depth) {
       auto moved = lower_pins.extract(lower_pins.begin());
       moved.value().second->node = upper;
@@ -202,11 +182,9 @@ NodeId Tree::split(NodeId node, Depth depth) {
       ++nodes_[upper].pins;
       --nodes_[node].pins;
     }
-    if (pins_.at(node).empty())
-      pins_.erase(node);
+    if (pins_.at(node).empty()) pins_.erase(node);
   }
-  for (Component *component : components_)
-    component->split(upper, node);
+  for (Component* component : components_) component->split(upper, node);
   changed(node);
   return upper;
 }
@@ -217,8 +195,7 @@ void Tree::cut(NodeId leaf, Depth end) {
     remove(leaf);
     return;
   }
-  for (Component *component : components_)
-    component->cutting(leaf, end);
+  for (Component* component : components_) component->cutting(leaf, end);
   ghosts_.add(leaf, end, nodes_[leaf].tokens()[end - nodes_[leaf].start]);
   tokens_ -= static_cast<std::uint64_t>(nodes_[leaf].end - end);
   nodes_.cut(leaf, end);
@@ -227,8 +204,7 @@ void Tree::cut(NodeId leaf, Depth end) {
 
 void Tree::remove(NodeId leaf) {
   const NodeId parent = nodes_[leaf].parent;
-  for (Component *component : components_)
-    component->removing(leaf);
+  for (Component* component : components_) component->removing(leaf);
   ghosts_.add(parent, nodes_[parent].end, nodes_[leaf].tokens().front());
   tokens_ -= nodes_[leaf].tokens().size();
   nodes_.remove(leaf);
@@ -238,11 +214,9 @@ void Tree::remove(NodeId leaf) {
 void Tree::prune(NodeId node) {
   NodeId at = node;
   while (!nodes_[at].is_root() && nodes_[at].leaf() && nodes_[at].pins == 0) {
-    const bool empty =
-        std::all_of(components_.begin(), components_.end(),
-                    [at](const Component *c) { return c->empty(at); });
-    if (!empty)
-      return;
+    const bool empty = std::all_of(components_.begin(), components_.end(),
+                                   [at](const Component* c) { return c->empty(at); });
+    if (!empty) return;
     const NodeId parent = nodes_[at].parent;
     remove(at);
     at = parent;
@@ -250,17 +224,14 @@ void Tree::prune(NodeId node) {
 }
 
 void Tree::changed(NodeId node) {
-  if (nodes_[node].is_root())
-    return;
-  for (Component *component : components_)
-    component->changed(node);
+  if (nodes_[node].is_root()) return;
+  for (Component* component : components_) component->changed(node);
 }
 
 double Tree::bytes_above(NodeId leaf, Depth from) const {
   double bytes = 0;
-  for (const Component *component : components_)
-    bytes += component->bytes_above(leaf, from);
+  for (const Component* component : components_) bytes += component->bytes_above(leaf, from);
   return bytes;
 }
 
-} // namespace stemma
+}  // namespace stemma

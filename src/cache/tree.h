@@ -38,38 +38,33 @@ struct Pin {
 // How a request values what it uses.
 struct Retention {
   std::uint8_t priority = kDefaultPriority;
-  double until = 0; // seconds on the caller's clock; 0 = always
+  double until = 0;  // seconds on the caller's clock; 0 = always
 };
 
 // Number of equal tokens at the start of both. O(result).
 Depth common_prefix(std::span<const Token> a, std::span<const Token> b);
 
 class Tree {
-public:
+ public:
   struct Match {
-    NodeId
-        node; // the deepest that shares a token with the prompt; else the root
-    Depth matched; // tokens shared
+    NodeId node;    // the deepest that shares a token with the prompt; else the root
+    Depth matched;  // tokens shared
   };
 
   Tree() = default;
-  Tree(const Tree &) = delete;
-  Tree &operator=(const Tree &) = delete;
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
 
   // In order of EntryKind, before anything else. They must outlive what they
   // are told.
-  void set_components(std::vector<Component *> components) {
-    components_ = std::move(components);
-  }
+  void set_components(std::vector<Component*> components) { components_ = std::move(components); }
 
-  const NodeStore &nodes() const { return nodes_; }
-  const Node &operator[](NodeId id) const { return nodes_[id]; }
+  const NodeStore& nodes() const { return nodes_; }
+  const Node& operator[](NodeId id) const { return nodes_[id]; }
 
   // A new namespace's root. Only an empty one can be removed. O(1).
   NodeId add_root() { return nodes_.add_root(); }
-  bool empty_root(NodeId root) const {
-    return nodes_[root].leaf() && nodes_[root].pins == 0;
-  }
+  bool empty_root(NodeId root) const { return nodes_[root].leaf() && nodes_[root].pins == 0; }
   void remove_root(NodeId root) { nodes_.remove(root); }
 
   // Changes nothing. O(matched).
@@ -95,14 +90,14 @@ public:
 
   // A new use of the path to `node`, whose tokens up to `depth` a request goes
   // on from. O(nodes on the path).
-  void use(NodeId node, Depth depth, const Retention &retention);
+  void use(NodeId node, Depth depth, const Retention& retention);
   std::uint64_t clock() const { return clock_; }
 
   // Sets a pin that is not set; moves one that is to a depth on the same path;
   // removes it. O(log pins of the node).
-  void pin(Pin &pin, NodeId node, Depth depth);
-  void lower(Pin &pin, Depth depth);
-  void unpin(Pin &pin);
+  void pin(Pin& pin, NodeId node, Depth depth);
+  void lower(Pin& pin, Depth depth);
+  void unpin(Pin& pin);
   // The deepest depth to which the node itself is pinned; 0 if it is not.
   Depth pinned_to(NodeId node) const;
   // Moves pins of the node that are deeper than `depth` to it.
@@ -112,8 +107,7 @@ public:
   // with what the holdings (in order of the components) have. Moves the pin as
   // far as they allow. Returns the node that covers depth tokens.size().
   // O(tokens beyond the pin).
-  NodeId extend(Pin &pin, std::span<const Token> tokens,
-                std::span<Holding *const> holdings);
+  NodeId extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* const> holdings);
 
   // For components: a leaf ends at `end` from now on, or goes; not below its
   // pins.
@@ -135,18 +129,17 @@ public:
   // The text of the first broken rule. O(everything).
   std::optional<std::string> verify() const;
 
-private:
-  void set_pin(Pin &pin, NodeId node, Depth depth);
+ private:
+  void set_pin(Pin& pin, NodeId node, Depth depth);
   NodeId split(NodeId node, Depth depth);
   void remove(NodeId leaf);
 
   NodeStore nodes_;
-  std::vector<Component *> components_;
-  std::unordered_map<NodeId, std::set<std::pair<Depth, Pin *>>>
-      pins_; // of pinned nodes
+  std::vector<Component*> components_;
+  std::unordered_map<NodeId, std::set<std::pair<Depth, Pin*>>> pins_;  // of pinned nodes
   Ghosts ghosts_;
   std::uint64_t tokens_ = 0;
   std::uint64_t clock_ = 0;
 };
 
-} // namespace stemma
+}  // namespace stemma

@@ -19,7 +19,7 @@ Tokens text(Token first, int count) {
   return tokens;
 }
 
-Tokens joined(Tokens a, const Tokens &b) {
+Tokens joined(Tokens a, const Tokens& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -41,28 +41,26 @@ SnapshotSettings no_snapshots() {
 
 // A cache with an engine that computes what is asked of it.
 struct Bench {
-  explicit Bench(CacheConfig config)
-      : engine(config), cache(Cache::create(config).value()) {
+  explicit Bench(CacheConfig config) : engine(config), cache(Cache::create(config).value()) {
     ns = cache->namespace_for("model");
   }
 
-  std::variant<Lease, WaitReason>
-  ask(const Tokens &tokens, const std::vector<Depth> &message_ends = {}) {
+  std::variant<Lease, WaitReason> ask(const Tokens& tokens,
+                                      const std::vector<Depth>& message_ends = {}) {
     return cache->acquire({ns, tokens, message_ends});
   }
 
   // A request that is admitted and has its copies made.
-  SimulatedEngine::Sequence start(const Tokens &tokens,
-                                  const std::vector<Depth> &message_ends = {}) {
-    SimulatedEngine::Sequence sequence{
-        ns, std::get<Lease>(ask(tokens, message_ends)),
-        static_cast<Depth>(tokens.size())};
+  SimulatedEngine::Sequence start(const Tokens& tokens,
+                                  const std::vector<Depth>& message_ends = {}) {
+    SimulatedEngine::Sequence sequence{ns, std::get<Lease>(ask(tokens, message_ends)),
+                                       static_cast<Depth>(tokens.size())};
     engine.restore(sequence);
     return sequence;
   }
 
   // A step up to `to`; the depths of its checkpoints.
-  std::vector<Depth> step(SimulatedEngine::Sequence &sequence, Depth to) {
+  std::vector<Depth> step(SimulatedEngine::Sequence& sequence, Depth to) {
     std::vector<Depth> marks = engine.compute(sequence, to);
     sequence.lease.publish(to);
     verify();
@@ -75,8 +73,7 @@ struct Bench {
   }
 
   // A whole request without output; how much it reused.
-  Depth visit(const Tokens &tokens,
-              const std::vector<Depth> &message_ends = {}) {
+  Depth visit(const Tokens& tokens, const std::vector<Depth>& message_ends = {}) {
     SimulatedEngine::Sequence sequence = start(tokens, message_ends);
     const Depth hit = sequence.lease.hit();
     step(sequence, static_cast<Depth>(tokens.size()));
@@ -91,8 +88,7 @@ struct Bench {
   NamespaceId ns;
 };
 
-CacheConfig hybrid(int page_size = 16, std::uint32_t pages = 100,
-                   std::uint32_t rows = 100) {
+CacheConfig hybrid(int page_size = 16, std::uint32_t pages = 100, std::uint32_t rows = 100) {
   CacheConfig config;
   config.page_size = page_size;
   config.page_count = pages;
@@ -105,7 +101,7 @@ CacheConfig attention_only(int page_size = 16, std::uint32_t pages = 100) {
   return hybrid(page_size, pages, 0);
 }
 
-WaitReason waits(const std::variant<Lease, WaitReason> &answer) {
+WaitReason waits(const std::variant<Lease, WaitReason>& answer) {
   return std::get<WaitReason>(answer);
 }
 
@@ -116,8 +112,7 @@ TEST(Reuse, AnExactRepeatReusesAllButTheLastToken) {
     Bench bench(hybrid(page_size, 300));
     EXPECT_EQ(bench.visit(text(1, 100)), 0);
     EXPECT_EQ(bench.visit(text(1, 100)), 99);
-    EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 100)).limit,
-              ReuseLimit::whole_prompt);
+    EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 100)).limit, ReuseLimit::whole_prompt);
   }
 }
 
@@ -154,8 +149,7 @@ TEST(Reuse, TheNextTurnGoesOnWhereTheOutputEnded) {
   const Tokens output = text(2, 10);
   for (const Token token : output) {
     turn.lease.append(token);
-    ASSERT_TRUE(
-        turn.lease.reserve(static_cast<Depth>(turn.lease.tokens().size())));
+    ASSERT_TRUE(turn.lease.reserve(static_cast<Depth>(turn.lease.tokens().size())));
     bench.engine.compute(turn, static_cast<Depth>(turn.lease.tokens().size()));
     turn.lease.advance(static_cast<Depth>(turn.lease.tokens().size()));
   }
@@ -226,8 +220,7 @@ TEST(Pages, WholePagesAreSharedAndThePartialOneIsCopied) {
   Bench bench(hybrid(16));
   auto one = bench.start(text(1, 50));
   bench.step(one, 50);
-  const std::vector<PageId> theirs(one.lease.pages().begin(),
-                                   one.lease.pages().end());
+  const std::vector<PageId> theirs(one.lease.pages().begin(), one.lease.pages().end());
   const auto two = std::get<Lease>(bench.ask(joined(text(1, 37), text(2, 30))));
   EXPECT_EQ(two.kv_write_from(), 37);
   ASSERT_EQ(two.pages().size(), 5u);
@@ -242,8 +235,7 @@ TEST(Pages, WholePagesAreSharedAndThePartialOneIsCopied) {
 TEST(Pages, NothingIsCopiedAtAPageEnd) {
   Bench bench(attention_only(16));
   bench.visit(text(1, 50));
-  const auto lease =
-      std::get<Lease>(bench.ask(joined(text(1, 32), text(2, 30))));
+  const auto lease = std::get<Lease>(bench.ask(joined(text(1, 32), text(2, 30))));
   EXPECT_FALSE(lease.restore_plan().page_copy);
   EXPECT_EQ(lease.kv_write_from(), 32);
 }
@@ -271,8 +263,8 @@ TEST(Pages, ASequenceThatOthersOvertookTakesTheirPages) {
   bench.step(one, 20);
   bench.step(two, 20);
   EXPECT_EQ(bench.cache->stats().pages.pinned, 5u);
-  EXPECT_TRUE(std::equal(one.lease.pages().begin(), one.lease.pages().end(),
-                         two.lease.pages().begin()));
+  EXPECT_TRUE(
+      std::equal(one.lease.pages().begin(), one.lease.pages().end(), two.lease.pages().begin()));
 }
 
 TEST(Pages, TwoBranchesInsideAPageKeepTheirOwnCopies) {
@@ -339,10 +331,8 @@ TEST(Waiting, NobodyWaitsForLessThanTheThreshold) {
   config.wait_threshold = 10;
   Bench bench(config);
   const auto running = bench.start(text(1, 100));
-  EXPECT_TRUE(std::holds_alternative<Lease>(
-      bench.ask(joined(text(1, 9), text(2, 50)))));
-  EXPECT_EQ(waits(bench.ask(joined(text(1, 10), text(2, 50)))),
-            WaitReason::prefix_in_flight);
+  EXPECT_TRUE(std::holds_alternative<Lease>(bench.ask(joined(text(1, 9), text(2, 50)))));
+  EXPECT_EQ(waits(bench.ask(joined(text(1, 10), text(2, 50)))), WaitReason::prefix_in_flight);
 }
 
 TEST(Waiting, NobodyWaitsForWhatNoStateWillBeStoredOf) {
@@ -351,13 +341,10 @@ TEST(Waiting, NobodyWaitsForWhatNoStateWillBeStoredOf) {
   config.snapshot.periodic_interval = 40;
   Bench bench(config);
   auto running = bench.start(text(1, 100));
-  EXPECT_TRUE(std::holds_alternative<Lease>(
-      bench.ask(joined(text(1, 35), text(2, 50)))));
-  EXPECT_EQ(waits(bench.ask(joined(text(1, 45), text(2, 50)))),
-            WaitReason::prefix_in_flight);
+  EXPECT_TRUE(std::holds_alternative<Lease>(bench.ask(joined(text(1, 35), text(2, 50)))));
+  EXPECT_EQ(waits(bench.ask(joined(text(1, 45), text(2, 50)))), WaitReason::prefix_in_flight);
   bench.step(running, 42);
-  EXPECT_EQ(std::get<Lease>(bench.ask(joined(text(1, 45), text(2, 50)))).hit(),
-            40);
+  EXPECT_EQ(std::get<Lease>(bench.ask(joined(text(1, 45), text(2, 50)))).hit(), 40);
 }
 
 TEST(Waiting, ForPagesOrRowsTakesNothing) {
@@ -384,8 +371,7 @@ TEST(Marks, ThoseOfHigherValueAreServedFirstAndEvictCheckpoints) {
   Bench bench(config);
   auto sequence = bench.start(text(1, 60), {10, 20, 30});
   EXPECT_EQ(bench.step(sequence, 60), (std::vector<Depth>{30, 59}));
-  EXPECT_EQ(bench.cache->stats().marks_skipped, 1u)
-      << "the fourth was not even planned";
+  EXPECT_EQ(bench.cache->stats().marks_skipped, 1u) << "the fourth was not even planned";
   bench.finish(std::move(sequence));
   auto next = bench.start(text(2, 60));
   EXPECT_EQ(bench.step(next, 60), std::vector<Depth>{59});
@@ -401,8 +387,7 @@ TEST(Marks, PeriodicOnesLeaveAQuarterOfTheRowsFree) {
   EXPECT_EQ(bench.step(sequence, 100), (std::vector<Depth>{20, 40, 60, 80, 90}))
       << "rounder multiples first";
   EXPECT_EQ(bench.cache->stats().rows.free, 2u);
-  EXPECT_EQ(bench.cache->stats().marks_skipped, 3u)
-      << "10 was not even planned";
+  EXPECT_EQ(bench.cache->stats().marks_skipped, 3u) << "10 was not even planned";
 }
 
 TEST(Marks, GenerationStoresOncePerPeriod) {
@@ -417,15 +402,13 @@ TEST(Marks, GenerationStoresOncePerPeriod) {
   for (Depth depth = 16; depth <= 45; ++depth) {
     sequence.lease.append(7);
     ASSERT_TRUE(sequence.lease.reserve(depth));
-    for (const Depth mark : bench.engine.compute(sequence, depth))
-      taken.push_back(mark);
+    for (const Depth mark : bench.engine.compute(sequence, depth)) taken.push_back(mark);
     sequence.lease.advance(depth);
   }
   EXPECT_EQ(taken, (std::vector<Depth>{20, 30, 40}));
   EXPECT_EQ(bench.cache->stats().checkpoints, 1u);
   bench.finish(std::move(sequence));
-  EXPECT_EQ(bench.cache->stats().checkpoints, 4u)
-      << "they are published with their tokens";
+  EXPECT_EQ(bench.cache->stats().checkpoints, 4u) << "they are published with their tokens";
 }
 
 TEST(Marks, AStepThatIsPutOffGivesItsRowsBack) {
@@ -448,8 +431,7 @@ TEST(Eviction, TakesTheLeastRecentlyUsedPathFromItsEnd) {
   bench.visit(text(1, 16));
   bench.visit(text(3, 16));
   EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 16)).matched, 16);
-  EXPECT_EQ(bench.cache->lookup(bench.ns, text(2, 16)).matched, 8)
-      << "no more than needed goes";
+  EXPECT_EQ(bench.cache->lookup(bench.ns, text(2, 16)).matched, 8) << "no more than needed goes";
   EXPECT_EQ(bench.cache->stats().evicted_pages, 2u);
 }
 
@@ -486,8 +468,7 @@ TEST(Eviction, RowsComeFromTheCheckpointUnusedForLongest) {
   bench.visit(text(3, 20));
   EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 22)).usable, 21);
   EXPECT_EQ(bench.cache->lookup(bench.ns, text(2, 21)).usable, 0);
-  EXPECT_EQ(bench.cache->lookup(bench.ns, text(2, 21)).matched, 20)
-      << "its KV stays";
+  EXPECT_EQ(bench.cache->lookup(bench.ns, text(2, 21)).matched, 20) << "its KV stays";
 }
 
 TEST(Eviction, ATailBeyondWhatALeaseUsesCanGo) {
@@ -534,8 +515,7 @@ TEST(Eviction, DoesNotWaitForCopies) {
 TEST(Eviction, StatesAloneDoNotKeepEveryPathThatWasEverSeen) {
   CacheConfig config = hybrid(16, 0, 4);
   Bench bench(config);
-  for (Token i = 1; i < 50; ++i)
-    bench.visit(text(i, 30));
+  for (Token i = 1; i < 50; ++i) bench.visit(text(i, 30));
   EXPECT_LE(bench.cache->stats().nodes, 4u);
   EXPECT_LE(bench.cache->stats().cached_tokens, 4u * 30);
 }
@@ -547,8 +527,8 @@ TEST(LeaseEnd, DroppingOneAtAnyMomentGivesEverythingBack) {
   const auto everything_is_free = [&] {
     bench.cache->flush();
     const CacheStats stats = bench.cache->stats();
-    return stats.pages.free == 100 && stats.rows.free == 100 &&
-           stats.leases == 0 && stats.nodes == 0;
+    return stats.pages.free == 100 && stats.rows.free == 100 && stats.leases == 0 &&
+           stats.nodes == 0;
   };
   bench.visit(text(1, 40));
   { const auto admitted = bench.ask(text(1, 60)); }
@@ -615,9 +595,7 @@ TEST(Flush, KeepsWhatLeasesHold) {
   EXPECT_EQ(bench.cache->stats().checkpoints, 0u);
   bench.step(sequence, 28);
   bench.finish(std::move(sequence));
-  EXPECT_EQ(
-      bench.cache->lookup(bench.ns, joined(text(1, 18), text(2, 10))).matched,
-      28);
+  EXPECT_EQ(bench.cache->lookup(bench.ns, joined(text(1, 18), text(2, 10))).matched, 28);
 }
 
 // ---- Numbers and errors
@@ -634,9 +612,7 @@ TEST(Stats, CountLeasesAndWhatLimitedThem) {
   EXPECT_EQ(stats.lookups, 3u);
   EXPECT_EQ(stats.prompt_tokens, 104u);
   EXPECT_EQ(stats.hit_tokens, 39u);
-  const auto limited = [&](ReuseLimit limit) {
-    return stats.limits[static_cast<int>(limit)];
-  };
+  const auto limited = [&](ReuseLimit limit) { return stats.limits[static_cast<int>(limit)]; };
   EXPECT_EQ(limited(ReuseLimit::no_such_prefix), 1u);
   EXPECT_EQ(limited(ReuseLimit::whole_prompt), 1u);
   EXPECT_EQ(limited(ReuseLimit::state_not_stored), 1u);
@@ -652,30 +628,29 @@ TEST(Config, IsChecked) {
     const auto cache = Cache::create(config);
     return cache ? std::string("none") : cache.error().message();
   };
-  EXPECT_EQ(reason([](CacheConfig &) {}), "none");
-  EXPECT_EQ(reason([](CacheConfig &c) { c.page_size = 0; }),
+  EXPECT_EQ(reason([](CacheConfig&) {}), "none");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.page_size = 0; }),
             "cache: page_size is 0; it must be 1 to 256");
-  EXPECT_EQ(reason([](CacheConfig &c) { c.page_size = 257; }),
+  EXPECT_EQ(reason([](CacheConfig& c) { c.page_size = 257; }),
             "cache: page_size is 257; it must be 1 to 256");
-  EXPECT_EQ(reason([](CacheConfig &c) { c.page_count = c.row_count = 0; }),
+  EXPECT_EQ(reason([](CacheConfig& c) { c.page_count = c.row_count = 0; }),
             "cache: there are neither pages nor state rows");
-  EXPECT_EQ(reason([](CacheConfig &c) { c.page_count = 0xFFFFFFFF; }),
+  EXPECT_EQ(reason([](CacheConfig& c) { c.page_count = 0xFFFFFFFF; }),
             "cache: page_count is 4294967295; it must be at most 4294967294");
-  EXPECT_EQ(reason([](CacheConfig &c) { c.row_count = 0xFFFFFFFF; }),
+  EXPECT_EQ(reason([](CacheConfig& c) { c.row_count = 0xFFFFFFFF; }),
             "cache: row_count is 4294967295; it must be at most 4294967294");
-  EXPECT_EQ(reason([](CacheConfig &c) { c.wait_threshold = 0; }),
+  EXPECT_EQ(reason([](CacheConfig& c) { c.wait_threshold = 0; }),
             "cache: wait_threshold is 0; it must be at least 1");
-  EXPECT_EQ(
-      reason([](CacheConfig &c) { c.snapshot.periodic_interval = -1; }),
-      "cache: periodic_interval is -1; it must be at least 1, or 0 for none");
-  EXPECT_EQ(reason([](CacheConfig &c) { c.snapshot.idle_interval = -1; }),
+  EXPECT_EQ(reason([](CacheConfig& c) { c.snapshot.periodic_interval = -1; }),
+            "cache: periodic_interval is -1; it must be at least 1, or 0 for none");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.snapshot.idle_interval = -1; }),
             "cache: idle_interval is -1; it must be at least 1, or 0 for none "
             "of its own");
-  EXPECT_EQ(reason([](CacheConfig &c) { c.eviction = "fifo"; }),
+  EXPECT_EQ(reason([](CacheConfig& c) { c.eviction = "fifo"; }),
             "unknown eviction policy fifo; known are value, lru, lfu, slru, "
             "priority, marconi (or "
             "marconi:ALPHA, ALPHA >= 0), seglen");
 }
 
-} // namespace
-} // namespace stemma
+}  // namespace
+}  // namespace stemma

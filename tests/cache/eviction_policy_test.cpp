@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned kAll = 7;
 
 // Entries of kind 0 by slot, until none is left.
-std::vector<int> order_of_eviction(EvictionPolicy &policy) {
+std::vector<int> order_of_eviction(EvictionPolicy& policy) {
   std::vector<int> order;
   while (const auto victim = policy.victim(kAll)) {
     order.push_back(static_cast<int>(victim->slot));
@@ -22,7 +22,7 @@ std::vector<int> order_of_eviction(EvictionPolicy &policy) {
 
 EntryId entry(std::uint32_t slot) { return {0, slot}; }
 
-std::unique_ptr<EvictionPolicy> policy_named(const char *name) {
+std::unique_ptr<EvictionPolicy> policy_named(const char* name) {
   return make_eviction_policy(name).value();
 }
 
@@ -86,8 +86,7 @@ TEST(MarconiPolicy, WeighsRecencyAgainstCostPerByte) {
   // Entry 1 is old and dear, entry 2 new and cheap.
   const EntryInfo dear{.depth = 100, .cost = 100, .bytes = 1, .last_used = 1};
   const EntryInfo cheap{.depth = 100, .cost = 1, .bytes = 1, .last_used = 9};
-  for (const auto &[name, first] :
-       {std::pair("marconi:0", 1u), {"marconi:2", 2u}}) {
+  for (const auto& [name, first] : {std::pair("marconi:0", 1u), {"marconi:2", 2u}}) {
     const auto policy = policy_named(name);
     policy->advance(10, 0);
     policy->put(entry(1), dear);
@@ -119,26 +118,23 @@ TEST(MarconiPolicy, FindsTheLeastScore) {
   policy->advance(1000, 0);
   std::vector<bool> gone(infos.size());
   for (std::size_t round = 0; round < infos.size(); ++round) {
-    const auto recency = [](const EntryInfo &e) {
+    const auto recency = [](const EntryInfo& e) {
       return 1 / (1000.0 - static_cast<double>(e.last_used) + 1);
     };
-    const auto worth = [](const EntryInfo &e) { return e.cost / e.bytes; };
+    const auto worth = [](const EntryInfo& e) { return e.cost / e.bytes; };
     double r0 = 1, r1 = 0, e0 = 1e9, e1 = 0;
     for (std::size_t i = 0; i < infos.size(); ++i) {
-      if (gone[i])
-        continue;
-      r0 = std::min(r0, recency(infos[i])),
-      r1 = std::max(r1, recency(infos[i]));
+      if (gone[i]) continue;
+      r0 = std::min(r0, recency(infos[i])), r1 = std::max(r1, recency(infos[i]));
       e0 = std::min(e0, worth(infos[i])), e1 = std::max(e1, worth(infos[i]));
     }
-    const auto score = [&](const EntryInfo &e) {
+    const auto score = [&](const EntryInfo& e) {
       return (r1 > r0 ? (recency(e) - r0) / (r1 - r0) : 0) +
              0.7 * (e1 > e0 ? (worth(e) - e0) / (e1 - e0) : 0);
     };
     double least = 1e9;
     for (std::size_t i = 0; i < infos.size(); ++i) {
-      if (!gone[i])
-        least = std::min(least, score(infos[i]));
+      if (!gone[i]) least = std::min(least, score(infos[i]));
     }
     const auto victim = policy->victim(kAll);
     ASSERT_TRUE(victim);
@@ -158,8 +154,7 @@ TEST(SegLenPolicy, KeepsWhatTakesLongToReplay) {
 }
 
 TEST(EveryPolicy, NamesOnlyEntriesOfTheKindsAskedFor) {
-  for (const char *name :
-       {"value", "lru", "lfu", "slru", "priority", "marconi", "seglen"}) {
+  for (const char* name : {"value", "lru", "lfu", "slru", "priority", "marconi", "seglen"}) {
     const auto policy = policy_named(name);
     policy->put({0, 5}, {.cost = 1, .last_used = 1});
     policy->put({1, 6}, {.cost = 2, .last_used = 2});
@@ -175,8 +170,7 @@ TEST(EveryPolicy, NamesOnlyEntriesOfTheKindsAskedFor) {
 }
 
 TEST(EvictionPolicy, UnknownNamesAreAnError) {
-  for (const char *name : {"mru", "", "marconi:", "marconi:x", "marconi:-1",
-                           "marconi:1x", "LRU"}) {
+  for (const char* name : {"mru", "", "marconi:", "marconi:x", "marconi:-1", "marconi:1x", "LRU"}) {
     const auto policy = make_eviction_policy(name);
     ASSERT_FALSE(policy) << name;
     EXPECT_EQ(policy.error().code(), ErrorCode::cache_unknown_policy);
@@ -188,5 +182,5 @@ TEST(EvictionPolicy, UnknownNamesAreAnError) {
   }
 }
 
-} // namespace
-} // namespace stemma
+}  // namespace
+}  // namespace stemma

@@ -9,13 +9,11 @@ namespace stemma {
 namespace {
 
 // "10p 20b": depths with the first letter of their source.
-std::string text(const std::vector<PlannedMark> &marks) {
+std::string text(const std::vector<PlannedMark>& marks) {
   std::string out;
-  for (const PlannedMark &mark : marks) {
-    if (!out.empty())
-      out += ' ';
-    out +=
-        std::to_string(mark.depth) + "plomfbre"[static_cast<int>(mark.source)];
+  for (const PlannedMark& mark : marks) {
+    if (!out.empty()) out += ' ';
+    out += std::to_string(mark.depth) + "plomfbre"[static_cast<int>(mark.source)];
   }
   return out;
 }
@@ -66,10 +64,8 @@ TEST(SnapshotPlan, MarksWhereThePromptLeavesTheTree) {
   SnapshotSettings settings = only(0);
   settings.branch_snapshot = true;
   EXPECT_EQ(text(plan_snapshots(settings, prompt(4, 17, 30))), "17b");
-  EXPECT_EQ(text(plan_snapshots(settings, prompt(17, 17, 30))), "")
-      << "there is one already";
-  EXPECT_EQ(text(plan_snapshots(settings, prompt(4, 30, 30))), "")
-      << "it leaves it nowhere";
+  EXPECT_EQ(text(plan_snapshots(settings, prompt(17, 17, 30))), "") << "there is one already";
+  EXPECT_EQ(text(plan_snapshots(settings, prompt(4, 30, 30))), "") << "it leaves it nowhere";
 }
 
 TEST(SnapshotPlan, MarksMessageEndsInsideWhatIsComputed) {
@@ -105,5 +101,5 @@ TEST(SnapshotPlan, TheLargestDepthDoesNotOverflow) {
             std::to_string(kMost - 1) + "p");
 }
 
-} // namespace
-} // namespace stemma
+}  // namespace
+}  // namespace stemma

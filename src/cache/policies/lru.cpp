@@ -8,15 +8,11 @@ namespace stemma {
 namespace {
 
 class LruPolicy final : public RankedPolicy {
-  double rank(const EntryInfo &info) const override {
-    return static_cast<double>(info.last_used);
-  }
+  double rank(const EntryInfo& info) const override { return static_cast<double>(info.last_used); }
 };
 
-} // namespace
+}  // namespace
 
-std::unique_ptr<EvictionPolicy> make_lru_policy() {
-  return std::make_unique<LruPolicy>();
-}
+std::unique_ptr<EvictionPolicy> make_lru_policy() { return std::make_unique<LruPolicy>(); }
 
-} // namespace stemma
+}  // namespace stemma

@@ -11,22 +11,18 @@ namespace stemma {
 namespace {
 
 class MarconiPolicy final : public NormalizedPolicy {
-public:
+ public:
   explicit MarconiPolicy(double alpha) : NormalizedPolicy(1, alpha) {}
 
-private:
-  bool candidate(const EntryInfo &info) const override {
-    return info.place != EntryPlace::fork;
-  }
-  double efficiency(const EntryInfo &info) const override {
-    return info.cost / info.bytes;
-  }
+ private:
+  bool candidate(const EntryInfo& info) const override { return info.place != EntryPlace::fork; }
+  double efficiency(const EntryInfo& info) const override { return info.cost / info.bytes; }
 };
 
-} // namespace
+}  // namespace
 
 std::unique_ptr<EvictionPolicy> make_marconi_policy(double alpha) {
   return std::make_unique<MarconiPolicy>(alpha);
 }
 
-} // namespace stemma
+}  // namespace stemma

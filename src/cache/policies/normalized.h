@@ -28,12 +28,11 @@
 namespace stemma {
 
 class NormalizedPolicy : public EvictionPolicy {
-public:
+ public:
   NormalizedPolicy(double recency_weight, double efficiency_weight)
-      : recency_weight_(recency_weight), efficiency_weight_(efficiency_weight) {
-  }
+      : recency_weight_(recency_weight), efficiency_weight_(efficiency_weight) {}
 
-  void put(EntryId entry, const EntryInfo &info) override {
+  void put(EntryId entry, const EntryInfo& info) override {
     hold(entry);
     if (!candidate(info)) {
       const Member member{info.last_used, entry.kind, entry.slot, kNoCandidate};
@@ -47,14 +46,12 @@ public:
     efficiencies_.insert(efficiency);
     by_entry_.emplace(key(entry), member);
   }
-  void used(EntryId entry, const EntryInfo &info) override {
-    if (by_entry_.contains(key(entry)))
-      put(entry, info);
+  void used(EntryId entry, const EntryInfo& info) override {
+    if (by_entry_.contains(key(entry))) put(entry, info);
   }
   void hold(EntryId entry) override {
     const auto found = by_entry_.find(key(entry));
-    if (found == by_entry_.end())
-      return;
+    if (found == by_entry_.end()) return;
     if (found->second.efficiency == kNoCandidate) {
       others_.erase(found->second);
       by_entry_.erase(found);
@@ -62,8 +59,7 @@ public:
     }
     const auto of_class = classes_.find(class_of(found->second.efficiency));
     of_class->second.erase(found->second);
-    if (of_class->second.empty())
-      classes_.erase(of_class);
+    if (of_class->second.empty()) classes_.erase(of_class);
     efficiencies_.erase(efficiencies_.find(found->second.efficiency));
     by_entry_.erase(found);
   }
@@ -72,30 +68,25 @@ public:
 
   std::optional<EntryId> victim(unsigned kinds) override;
 
-protected:
+ protected:
   // Whether the policy considers an entry before others are gone, and its
   // second term (>= 0) before normalization.
-  virtual bool candidate(const EntryInfo &info) const = 0;
-  virtual double efficiency(const EntryInfo &info) const = 0;
+  virtual bool candidate(const EntryInfo& info) const = 0;
+  virtual double efficiency(const EntryInfo& info) const = 0;
 
-private:
+ private:
   struct Member {
     std::uint64_t last_used;
     EntryKind kind;
     std::uint32_t slot;
     double efficiency;
-    bool operator<(const Member &other) const {
-      return std::tie(last_used, kind, slot) <
-             std::tie(other.last_used, other.kind, other.slot);
+    bool operator<(const Member& other) const {
+      return std::tie(last_used, kind, slot) < std::tie(other.last_used, other.kind, other.slot);
     }
   };
-  static std::uint64_t key(EntryId entry) {
-    return std::uint64_t{entry.kind} << 32 | entry.slot;
-  }
+  static std::uint64_t key(EntryId entry) { return std::uint64_t{entry.kind} << 32 | entry.slot; }
   static int class_of(double efficiency) {
-    return efficiency > 0
-               ? static_cast<int>(std::floor(std::log2(efficiency) * 8))
-               : -100000;
+    return efficiency > 0 ? static_cast<int>(std::floor(std::log2(efficiency) * 8)) : -100000;
   }
   double recency(std::uint64_t last_used) const {
     return 1 / (static_cast<double>(clock_ - std::min(clock_, last_used)) + 1);
@@ -107,9 +98,9 @@ private:
   const double efficiency_weight_;
   std::uint64_t clock_ = 0;
   std::map<int, std::set<Member>> classes_;
-  std::set<Member> others_; // no candidates: they go when there are no others
+  std::set<Member> others_;  // no candidates: they go when there are no others
   std::multiset<double> efficiencies_;
   std::unordered_map<std::uint64_t, Member> by_entry_;
 };
 
-} // namespace stemma
+}  // namespace stemma

@@ -15,4 +15,4 @@ std::unique_ptr<EvictionPolicy> make_marconi_policy(double alpha);
 std::unique_ptr<EvictionPolicy> make_seglen_policy();
 std::unique_ptr<EvictionPolicy> make_value_policy();
 
-} // namespace stemma
+}  // namespace stemma

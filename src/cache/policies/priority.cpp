@@ -12,13 +12,12 @@ namespace stemma {
 namespace {
 
 class PriorityPolicy final : public RankedPolicy {
-public:
-  void put(EntryId entry, const EntryInfo &info) override {
+ public:
+  void put(EntryId entry, const EntryInfo& info) override {
     RankedPolicy::put(entry, info);
     if (info.retain_until > now_) {
       expiries_[entry.kind].put(entry.slot, info.retain_until);
-      if (infos_[entry.kind].size() <= entry.slot)
-        infos_[entry.kind].resize(entry.slot + 1);
+      if (infos_[entry.kind].size() <= entry.slot) infos_[entry.kind].resize(entry.slot + 1);
       infos_[entry.kind][entry.slot] = info;
     } else {
       expiries_[entry.kind].erase(entry.slot);
@@ -42,25 +41,23 @@ public:
     }
   }
 
-private:
-  double rank(const EntryInfo &info) const override {
+ private:
+  double rank(const EntryInfo& info) const override {
     const bool holds = info.retain_until == 0 || info.retain_until > now_;
-    constexpr double kLevel =
-        35184372088832.0; // 2^45: above any clock value for a millennium
+    constexpr double kLevel = 35184372088832.0;  // 2^45: above any clock value for a millennium
     return (holds ? info.priority : kDefaultPriority) * kLevel +
            static_cast<double>(info.last_used);
   }
 
   double now_ = 0;
-  std::array<IndexedHeap<double>, kEntryKinds>
-      expiries_; // of entries that will change
-  std::array<std::vector<EntryInfo>, kEntryKinds> infos_; // by slot, of those
+  std::array<IndexedHeap<double>, kEntryKinds> expiries_;  // of entries that will change
+  std::array<std::vector<EntryInfo>, kEntryKinds> infos_;  // by slot, of those
 };
 
-} // namespace
+}  // namespace
 
 std::unique_ptr<EvictionPolicy> make_priority_policy() {
   return std::make_unique<PriorityPolicy>();
 }
 
-} // namespace stemma
+}  // namespace stemma

@@ -12,42 +12,37 @@
 namespace stemma {
 
 class RankedPolicy : public EvictionPolicy {
-public:
-  void put(EntryId entry, const EntryInfo &info) override {
-    heaps_[entry.kind].put(entry.slot,
-                           {rank(info), static_cast<float>(-info.depth)});
+ public:
+  void put(EntryId entry, const EntryInfo& info) override {
+    heaps_[entry.kind].put(entry.slot, {rank(info), static_cast<float>(-info.depth)});
   }
-  void used(EntryId entry, const EntryInfo &info) override {
-    if (heaps_[entry.kind].contains(entry.slot))
-      put(entry, info);
+  void used(EntryId entry, const EntryInfo& info) override {
+    if (heaps_[entry.kind].contains(entry.slot)) put(entry, info);
   }
   void hold(EntryId entry) override { heaps_[entry.kind].erase(entry.slot); }
-  void erase(EntryId entry, bool /*evicted*/) override {
-    heaps_[entry.kind].erase(entry.slot);
-  }
+  void erase(EntryId entry, bool /*evicted*/) override { heaps_[entry.kind].erase(entry.slot); }
 
   std::optional<EntryId> victim(unsigned kinds) override {
     std::optional<EntryId> lowest;
     for (EntryKind kind = 0; kind < kEntryKinds; ++kind) {
-      if ((kinds >> kind & 1) == 0 || heaps_[kind].empty())
-        continue;
+      if ((kinds >> kind & 1) == 0 || heaps_[kind].empty()) continue;
       if (!lowest || heaps_[kind].top_key() < heaps_[lowest->kind].top_key())
         lowest = EntryId{kind, heaps_[kind].top()};
     }
     return lowest;
   }
 
-protected:
+ protected:
   // Lower goes first.
-  virtual double rank(const EntryInfo &info) const = 0;
+  virtual double rank(const EntryInfo& info) const = 0;
 
-private:
+ private:
   struct Key {
     double rank;
-    float depth; // negated
-    auto operator<=>(const Key &) const = default;
+    float depth;  // negated
+    auto operator<=>(const Key&) const = default;
   };
   std::array<IndexedHeap<Key>, kEntryKinds> heaps_;
 };
 
-} // namespace stemma
+}  // namespace stemma

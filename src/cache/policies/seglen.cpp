@@ -11,18 +11,16 @@ namespace {
 constexpr double kLengthWeight = 0.85;
 
 class SegLenPolicy final : public NormalizedPolicy {
-public:
+ public:
   SegLenPolicy() : NormalizedPolicy(1 - kLengthWeight, kLengthWeight) {}
 
-private:
-  bool candidate(const EntryInfo &) const override { return true; }
-  double efficiency(const EntryInfo &info) const override { return info.cost; }
+ private:
+  bool candidate(const EntryInfo&) const override { return true; }
+  double efficiency(const EntryInfo& info) const override { return info.cost; }
 };
 
-} // namespace
+}  // namespace
 
-std::unique_ptr<EvictionPolicy> make_seglen_policy() {
-  return std::make_unique<SegLenPolicy>();
-}
+std::unique_ptr<EvictionPolicy> make_seglen_policy() { return std::make_unique<SegLenPolicy>(); }
 
-} // namespace stemma
+}  // namespace stemma

@@ -12,19 +12,15 @@ namespace stemma {
 namespace {
 
 class SlruPolicy final : public RankedPolicy {
-  double rank(const EntryInfo &info) const override {
+  double rank(const EntryInfo& info) const override {
     constexpr std::uint32_t kProtectedUses = 2;
-    constexpr double kSegment =
-        4503599627370496.0; // 2^52: above any clock value
-    return (info.uses >= kProtectedUses ? kSegment : 0) +
-           static_cast<double>(info.last_used);
+    constexpr double kSegment = 4503599627370496.0;  // 2^52: above any clock value
+    return (info.uses >= kProtectedUses ? kSegment : 0) + static_cast<double>(info.last_used);
   }
 };
 
-} // namespace
+}  // namespace
 
-std::unique_ptr<EvictionPolicy> make_slru_policy() {
-  return std::make_unique<SlruPolicy>();
-}
+std::unique_ptr<EvictionPolicy> make_slru_policy() { return std::make_unique<SlruPolicy>(); }
 
-} // namespace stemma
+}  // namespace stemma
