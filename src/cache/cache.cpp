@@ -86,8 +86,8 @@ ReuseLimit CacheImpl::limit_of(NodeId node, Depth matched, Depth usable,
   if (usable == most) return ReuseLimit::whole_prompt;
   const Depth limit = std::min(matched, most);
   if (usable == limit) {
-    return tree_.went_on(node, matched, tokens[matched]) ? ReuseLimit::kv_evicted
-                                                         : ReuseLimit::no_such_prefix;
+    if (!tree_.went_on(node, matched, tokens[matched])) return ReuseLimit::no_such_prefix;
+    return kv_ ? ReuseLimit::kv_evicted : ReuseLimit::state_evicted;
   }
   if (states_ && states_->evicted_depth(node, usable, limit) > 0) return ReuseLimit::state_evicted;
   return limit / config_.state_grid * config_.state_grid == usable ? ReuseLimit::below_grid
@@ -137,34 +137,30 @@ Explanation CacheImpl::explain(const AcquireRequest& request) const {
         std::max(explanation.in_flight, common_prefix(request.tokens, lease->tokens()));
   }
 
-  SnapshotInput input{.hit = found.usable, .matched = found.matched, .length = explanation.length};
+  std::vector<Depth> forks;
+  std::vector<Depth> existing;
   if (const auto root = root_of(request.ns)) {
     const NodeId node = tree_.match(*root, request.tokens).node;
-    input = snapshot_input(node, found.usable, found.matched, explanation.length);
+    forks = tree_.forks(node, found.usable, found.matched);
     explanation.forks = tree_.forks(node, 0, found.matched);
     if (states_) {
+      existing = states_->depths(node, found.usable, found.matched);
       explanation.checkpoints = states_->depths(node, 0, found.matched);
       explanation.evicted_checkpoint = states_->evicted_depth(node, 0, found.matched);
     }
-    if (states_ && config_.strategy != SchedulerStrategy::no_buffer) {
-      const std::vector<Depth> forks = tree_.forks(node, found.usable, found.matched);
-      const std::vector<Depth> existing = states_->depths(node, found.usable, found.matched);
-      input.forks = forks;
-      input.existing = existing;
-      input.message_ends = request.message_ends;
-      explanation.planned = plan_snapshots(config_.snapshot, input);
-    }
-    return explanation;
   }
-  if (states_ && config_.strategy != SchedulerStrategy::no_buffer) {
-    input.message_ends = request.message_ends;
-    input.grid = config_.state_grid;
-    explanation.planned = plan_snapshots(config_.snapshot, input);
-  }
+  if (!states_ || config_.strategy == SchedulerStrategy::no_buffer) return explanation;
+  SnapshotInput input = snapshot_input(found.usable, found.matched, explanation.length,
+                                       explanation.checkpoints.size());
+  input.message_ends = request.message_ends;
+  input.forks = forks;
+  input.existing = existing;
+  explanation.planned = plan_snapshots(config_.snapshot, input);
   return explanation;
 }
 
-SnapshotInput CacheImpl::snapshot_input(NodeId node, Depth hit, Depth matched, Depth length) const {
+SnapshotInput CacheImpl::snapshot_input(Depth hit, Depth matched, Depth length,
+                                        std::size_t taken) const {
   SnapshotInput input{.hit = hit, .matched = matched, .length = length, .grid = config_.state_grid};
   const SlotPool<RowId>& rows = states_->pool();
   input.free_share = 1.0 * rows.free() / rows.capacity();
@@ -176,7 +172,6 @@ SnapshotInput CacheImpl::snapshot_input(NodeId node, Depth hit, Depth matched, D
     input.free_share = std::min(input.free_share, free / static_cast<double>(budget_->capacity()));
   }
   const auto share = static_cast<std::size_t>(config_.snapshot.path_share * rows.capacity());
-  const std::size_t taken = states_->depths(node, 0, matched).size();
   input.most = std::max<std::size_t>(1, share > taken ? share - taken : 0);
   return input;
 }
@@ -212,7 +207,9 @@ std::variant<std::unique_ptr<LeaseState>, WaitReason> CacheImpl::reserve(
   auto lease = std::make_unique<LeaseState>(*this, request, found.lookup,
                                             tree_.covering(found.node, matched), matched, hit);
   const std::size_t missing = lease->missing_pages();
-  const std::size_t rows = lease->missing_rows();
+  // Alone, a sequence does without a spare row.
+  const std::size_t rows =
+      leases_.size() == 1 ? std::min<std::size_t>(1, lease->missing_rows()) : lease->missing_rows();
   if (kv_ && missing > std::size_t{kv_->pool().free()} + kv_->pool().evictable())
     return WaitReason::no_pages;
   if (states_ && std::size_t{states_->pool().free()} + states_->pool().evictable() < rows)
@@ -339,8 +336,10 @@ bool CacheImpl::take_pages(std::size_t count, PageTable& table) {
 
 std::optional<RowRef> CacheImpl::take_row() {
   SlotPool<RowId>& pool = states_->pool();
+  if (pool.free() + pool.evictable() == 0 || !budget_fits(0, 1)) return std::nullopt;
   const std::uint32_t used = kv_ ? kv_->pool().evictable() : 0;
-  if (!make_available(pool, state_kind_, 1)) return std::nullopt;
+  [[maybe_unused]] const bool available = make_available(pool, state_kind_, 1);
+  assert(available);
   if (kv_) counters_.evicted_pages += used - kv_->pool().evictable();
   return pool.take();
 }
@@ -351,6 +350,7 @@ std::optional<RowRef> CacheImpl::row_for_mark(NodeId node, const PlannedMark& ma
     if (pool.available() == 0 || (pool.available() - 1) * 4 < pool.capacity()) return std::nullopt;
     return pool.take();
   }
+  if (!budget_fits(0, 1)) return std::nullopt;
   if (pool.available() == 0) {
     while (pool.free() > 0 && pool.available() == 0 && cool_other(state_kind_)) {
     }
@@ -481,8 +481,8 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheConfig& config,
   if (config.wait_threshold < 1)
     return bad("wait_threshold " + range(config.wait_threshold) + "at least 1");
   if (config.state_grid < 1) return bad("state_grid " + range(config.state_grid) + "at least 1");
-  if (config.budget_bytes > 0 && (config.page_bytes == 0 || config.row_bytes == 0))
-    return bad("a shared budget needs the bytes of a page and of a row");
+  if (config.page_bytes == 0 || config.row_bytes == 0)
+    return bad("page_bytes and row_bytes must be at least 1");
   if (snapshot.periodic_interval < 0) {
     return bad("periodic_interval " + range(snapshot.periodic_interval) +
                "at least 1, or 0 for none");

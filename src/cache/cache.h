@@ -181,8 +181,9 @@ class Lease {
   void append(Token token);
 
   // Makes pages available for depths below `depth`, evicting if need be. False
-  // if there are none to be had: then nothing changed and the request must be
-  // preempted or wait. O(new pages).
+  // if there are none to be had: then the request must be preempted or wait.
+  // With a shared budget this lease's own marks that are not published yet give
+  // way first. O(new pages).
   bool reserve(Depth depth);
 
   // The marks of a step that takes this lease from computed() to `to`, each
@@ -272,8 +273,10 @@ class Cache {
   void flush();
 
   // With a shared budget: slots that lost their memory to others since the last
-  // call, for the owner of the bytes to give back to the system before the next
-  // step.
+  // call, for the owner of the bytes to give back to the system. To be asked
+  // between the last acquire(), reserve() or prepare_marks() before a step or a
+  // copy and that step or copy: a slot may have been taken again meanwhile, and
+  // what is written from then on must stay.
   struct Cooled {
     std::vector<PageId> pages;
     std::vector<RowId> rows;

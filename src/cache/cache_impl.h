@@ -50,7 +50,8 @@ class CacheImpl {
   std::optional<RowRef> take_row();
   // A row for a mark on the path to `node`, as Lease::prepare_marks says.
   std::optional<RowRef> row_for_mark(NodeId node, const PlannedMark& mark);
-  SnapshotInput snapshot_input(NodeId node, Depth hit, Depth matched, Depth length) const;
+  // For a prompt of `length` tokens whose matched path has `taken` checkpoints.
+  SnapshotInput snapshot_input(Depth hit, Depth matched, Depth length, std::size_t taken) const;
   void count_marks(std::size_t taken, std::size_t skipped);
   void began(LeaseState& lease) { leases_.push_back(&lease); }
   void ended(LeaseState& lease) { std::erase(leases_, &lease); }

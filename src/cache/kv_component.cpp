@@ -174,7 +174,8 @@ EntryInfo KvComponent::tail_info(NodeId id) const {
   EntryInfo info;
   info.depth = node.end;
   info.cost = cost_.of(left, usable);
-  info.bytes = tree_.bytes_above(id, from);
+  // A tail whose one page passes to its parent frees it with the parent's.
+  info.bytes = std::max(tree_.bytes_above(id, from), static_cast<double>(pool_.slot_bytes()));
   info.last_used = node.last_used;
   info.uses = node.uses;
   info.place = EntryPlace::end;
@@ -186,7 +187,11 @@ EntryInfo KvComponent::tail_info(NodeId id) const {
 
 double KvComponent::bytes_above(NodeId leaf, Depth from) const {
   const Node& node = tree_[leaf];
-  const std::size_t left = page_index(from + page_size_ - 1);
+  // The page that the node begins inside of is its own, unless its parent would
+  // take it over.
+  const bool own =
+      from == node.start && (tree_[node.parent].is_root() || tree_.nodes().is_fork(node.parent));
+  const std::size_t left = own ? first_page(node) : page_index(from + page_size_ - 1);
   const std::size_t end = page_index(node.end + page_size_ - 1);
   return static_cast<double>(end - std::min(end, left)) * static_cast<double>(pool_.slot_bytes());
 }

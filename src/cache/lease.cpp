@@ -68,7 +68,8 @@ void LeaseState::start(std::span<const Depth> message_ends) {
   std::vector<Depth> existing;
   std::vector<Depth> forks;
   if (states) {
-    input = cache_.snapshot_input(node, hit_, lookup_.matched, prompt_length_);
+    input = cache_.snapshot_input(hit_, lookup_.matched, prompt_length_,
+                                  states->depths(node, 0, lookup_.matched).size());
     existing = states->depths(node, hit_, pin_.depth);
     forks = tree.forks(node, hit_, pin_.depth);
   }
@@ -151,7 +152,21 @@ bool LeaseState::reserve(Depth depth) {
   if (!cache_.kv()) return true;
   const std::size_t wanted = cache_.kv()->pages_for(depth);
   if (wanted <= table_.size()) return true;
+  if (cache_.take_pages(wanted - table_.size(), table_)) return true;
+  // With a shared budget the rows that this lease keeps for its own marks may
+  // be what is missing, and storing is optional.
+  if (cache_.config().budget_bytes == 0 || !give_up_marks()) return false;
   return cache_.take_pages(wanted - table_.size(), table_);
+}
+
+bool LeaseState::give_up_marks() {
+  const std::size_t marks = rows_.prepared.size() + rows_.written.size();
+  if (marks + rows_.spare.size() == 0) return false;
+  rows_.spare.clear();
+  rows_.prepared.clear();
+  rows_.written.clear();
+  lease_marks_.clear();
+  return true;
 }
 
 std::optional<RowRef> LeaseState::row_for(const PlannedMark& mark) {

@@ -67,6 +67,8 @@ class LeaseState {
   NodeId put_into_tree(Depth to);
   std::optional<RowRef> row_for(const PlannedMark& mark);
   void take_spare();
+  // Gives back all rows kept for marks; false if there are none.
+  bool give_up_marks();
 
   CacheImpl& cache_;
   const NamespaceId ns_;

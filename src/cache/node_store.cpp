@@ -13,16 +13,24 @@ NodeId NodeStore::take_id() {
   if (free_ != kNoNode) {
     const NodeId id = free_;
     free_ = (*this)[id].parent;
-    (*this)[id] = Node{};
+    renew(id);
     return id;
   }
   if (bound_ % kChunk == 0) chunks_.emplace_back(new Node[kChunk]);
   return NodeId{bound_++};
 }
 
-void NodeStore::give_id(NodeId id) {
+void NodeStore::renew(NodeId id) {
   Node& node = (*this)[id];
+  const std::uint8_t generation = node.generation;
   node = Node{};
+  node.generation = generation;
+}
+
+void NodeStore::give_id(NodeId id) {
+  renew(id);
+  Node& node = (*this)[id];
+  ++node.generation;
   node.end = -1;
   node.parent = free_;
   free_ = id;

@@ -36,6 +36,7 @@ struct Node {
   std::uint64_t last_used = 0;
   float retain_until = 0;  // of `priority`; seconds on the caller's clock, 0 = always
   std::uint8_t priority = 0;
+  std::uint8_t generation = 0;  // how often the id named another node before
 
   bool is_root() const { return parent == kNoNode; }
   bool leaf() const { return first_child == kNoNode; }
@@ -84,6 +85,8 @@ class NodeStore {
   static constexpr std::size_t kChunk = 1024;
 
   NodeId take_id();
+  // An empty node of the same generation.
+  void renew(NodeId id);
   void give_id(NodeId id);
   void link(NodeId parent, NodeId child);
   void unlink(NodeId child);

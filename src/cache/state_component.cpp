@@ -229,7 +229,7 @@ void StateComponent::evict(std::uint32_t slot, std::uint32_t /*wanted*/) {
   if (place > 0) put(of_node.data()[place - 1]);
   if (place < count) put(of_node.data()[place]);
   tree_.changed(node);
-  tree_.prune(node);
+  tree_.prune(node, true);
 }
 
 std::size_t StateComponent::metadata_bytes() const {

@@ -92,7 +92,7 @@ void Tree::unpin(Pin& pin) {
   if (--nodes_[node].pins == 0) pins_.erase(of_node);
   pin = {};
   changed(node);
-  prune(node);
+  prune(node, false);
 }
 
 void Tree::set_pin(Pin& pin, NodeId node, Depth depth) {
@@ -165,7 +165,7 @@ NodeId Tree::extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* 
   for (NodeId at = node; !nodes_[at].is_root(); at = nodes_[at].parent)
     nodes_[at].last_used = clock_;
   changed(node);
-  if (cut_off != kNoNode) prune(cut_off);
+  if (cut_off != kNoNode) prune(cut_off, false);
   return node;
 }
 
@@ -192,33 +192,36 @@ NodeId Tree::split(NodeId node, Depth depth) {
 void Tree::cut(NodeId leaf, Depth end) {
   assert(pinned_to(leaf) <= end);
   if (end == nodes_[leaf].start) {
-    remove(leaf);
+    remove(leaf, true);
     return;
   }
   for (Component* component : components_) component->cutting(leaf, end);
-  ghosts_.add(leaf, end, nodes_[leaf].tokens()[end - nodes_[leaf].start]);
+  ghosts_.add(leaf, nodes_[leaf].generation, end, nodes_[leaf].tokens()[end - nodes_[leaf].start]);
   tokens_ -= static_cast<std::uint64_t>(nodes_[leaf].end - end);
   nodes_.cut(leaf, end);
   changed(leaf);
 }
 
-void Tree::remove(NodeId leaf) {
+void Tree::remove(NodeId leaf, bool evicted) {
   const NodeId parent = nodes_[leaf].parent;
   for (Component* component : components_) component->removing(leaf);
-  ghosts_.add(parent, nodes_[parent].end, nodes_[leaf].tokens().front());
+  if (evicted) {
+    ghosts_.add(parent, nodes_[parent].generation, nodes_[parent].end,
+                nodes_[leaf].tokens().front());
+  }
   tokens_ -= nodes_[leaf].tokens().size();
   nodes_.remove(leaf);
   changed(parent);
 }
 
-void Tree::prune(NodeId node) {
+void Tree::prune(NodeId node, bool evicted) {
   NodeId at = node;
   while (!nodes_[at].is_root() && nodes_[at].leaf() && nodes_[at].pins == 0) {
     const bool empty = std::all_of(components_.begin(), components_.end(),
                                    [at](const Component* c) { return c->empty(at); });
     if (!empty) return;
     const NodeId parent = nodes_[at].parent;
-    remove(at);
+    remove(at, evicted);
     at = parent;
   }
 }

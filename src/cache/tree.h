@@ -81,7 +81,7 @@ class Tree {
   // Whether the path to `node`, up to `depth`, once went on with `next`
   // (ghosts.h). O(1).
   bool went_on(NodeId node, Depth depth, Token next) const {
-    return ghosts_.has(node, depth, next);
+    return ghosts_.has(node, nodes_[node].generation, depth, next);
   }
 
   // Depths in (from, to] on the path to `node` where paths part. Increasing.
@@ -113,8 +113,9 @@ class Tree {
   // pins.
   void cut(NodeId leaf, Depth end);
   // Removes the node, and then its ancestors, as far as they are unpinned
-  // leaves for which no component has any use.
-  void prune(NodeId node);
+  // leaves for which no component has any use; `evicted` if that is because
+  // something had to go to make room.
+  void prune(NodeId node, bool evicted);
   // For components: what they keep at the node changed.
   void changed(NodeId node);
 
@@ -132,7 +133,7 @@ class Tree {
  private:
   void set_pin(Pin& pin, NodeId node, Depth depth);
   NodeId split(NodeId node, Depth depth);
-  void remove(NodeId leaf);
+  void remove(NodeId leaf, bool evicted);
 
   NodeStore nodes_;
   std::vector<Component*> components_;

@@ -5,105 +5,10 @@
 #include <numeric>
 #include <string>
 
-#include "simulated_engine.h"
+#include "scenario.h"
 
 namespace stemma {
 namespace {
-
-using Tokens = std::vector<Token>;
-
-// `count` tokens that start with `first` and differ between values of `first`.
-Tokens text(Token first, int count) {
-  Tokens tokens(count);
-  std::iota(tokens.begin(), tokens.end(), first * 10000);
-  return tokens;
-}
-
-Tokens joined(Tokens a, const Tokens& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// Only what a test asks for is stored.
-SnapshotSettings no_snapshots() {
-  return {.periodic_interval = 0,
-          .idle_interval = 0,
-          .generation_interval = 0,
-          .ladder_start = 0,
-          .offsets_from_start = {},
-          .offsets_from_end = {},
-          .branch_snapshot = false,
-          .message_snapshot = false,
-          .repeat_snapshot = false,
-          .end_snapshot = false,
-          .path_share = 1};
-}
-
-// A cache with an engine that computes what is asked of it.
-struct Bench {
-  explicit Bench(CacheConfig config) : engine(config), cache(Cache::create(config).value()) {
-    ns = cache->namespace_for("model");
-  }
-
-  std::variant<Lease, WaitReason> ask(const Tokens& tokens,
-                                      const std::vector<Depth>& message_ends = {}) {
-    return cache->acquire({ns, tokens, message_ends});
-  }
-
-  // A request that is admitted and has its copies made.
-  SimulatedEngine::Sequence start(const Tokens& tokens,
-                                  const std::vector<Depth>& message_ends = {}) {
-    SimulatedEngine::Sequence sequence{ns, std::get<Lease>(ask(tokens, message_ends)),
-                                       static_cast<Depth>(tokens.size())};
-    engine.restore(sequence);
-    return sequence;
-  }
-
-  // A step up to `to`; the depths of its checkpoints.
-  std::vector<Depth> step(SimulatedEngine::Sequence& sequence, Depth to) {
-    std::vector<Depth> marks = engine.compute(sequence, to);
-    sequence.lease.publish(to);
-    verify();
-    return marks;
-  }
-
-  void finish(SimulatedEngine::Sequence sequence) {
-    std::move(sequence.lease).finish();
-    verify();
-  }
-
-  // A whole request without output; how much it reused.
-  Depth visit(const Tokens& tokens, const std::vector<Depth>& message_ends = {}) {
-    SimulatedEngine::Sequence sequence = start(tokens, message_ends);
-    const Depth hit = sequence.lease.hit();
-    step(sequence, static_cast<Depth>(tokens.size()));
-    finish(std::move(sequence));
-    return hit;
-  }
-
-  void verify() { ASSERT_EQ(cache->verify(), std::nullopt); }
-
-  SimulatedEngine engine;
-  std::unique_ptr<Cache> cache;
-  NamespaceId ns;
-};
-
-CacheConfig hybrid(int page_size = 16, std::uint32_t pages = 100, std::uint32_t rows = 100) {
-  CacheConfig config;
-  config.page_size = page_size;
-  config.page_count = pages;
-  config.row_count = rows;
-  config.eviction = "lru";
-  return config;
-}
-
-CacheConfig attention_only(int page_size = 16, std::uint32_t pages = 100) {
-  return hybrid(page_size, pages, 0);
-}
-
-WaitReason waits(const std::variant<Lease, WaitReason>& answer) {
-  return std::get<WaitReason>(answer);
-}
 
 // ---- What is reused
 
@@ -598,6 +503,52 @@ TEST(Flush, KeepsWhatLeasesHold) {
   EXPECT_EQ(bench.cache->lookup(bench.ns, joined(text(1, 18), text(2, 10))).matched, 28);
 }
 
+// ---- One budget for pages and checkpoints
+
+TEST(SharedBudget, ALoneSequenceGrowsAsFarAsItFits) {
+  CacheConfig config = hybrid(1, 60, 6);
+  config.row_bytes = 10;
+  config.budget_bytes = 60;
+  config.snapshot = no_snapshots();
+  config.snapshot.generation_interval = 10;
+  Bench bench(config);
+  auto sequence = bench.start(text(1, 15));
+  bench.step(sequence, 15);
+  Depth depth = 15;
+  for (; bench.cache->fits(depth + 1); ++depth) {
+    sequence.lease.append(7);
+    ASSERT_TRUE(sequence.lease.reserve(depth + 1))
+        << "the rows of marks that are not published give way";
+    bench.engine.compute(sequence, depth + 1);
+    sequence.lease.advance(depth + 1);
+  }
+  EXPECT_EQ(depth, 50);
+  bench.finish(std::move(sequence));
+}
+
+TEST(SharedBudget, ALoneSequenceDoesWithoutASpareRow) {
+  CacheConfig config = hybrid(1, 60, 6);
+  config.row_bytes = 10;
+  config.budget_bytes = 60;
+  config.strategy = SchedulerStrategy::extra_buffer;
+  Bench bench(config);
+  ASSERT_TRUE(bench.cache->fits(50));
+  EXPECT_EQ(bench.visit(text(1, 50)), 0);
+}
+
+TEST(SharedBudget, AMarkThatCanNotFitEvictsNothing) {
+  CacheConfig config = hybrid(1, 60, 6);
+  config.row_bytes = 10;
+  config.budget_bytes = 60;
+  config.snapshot = no_snapshots();
+  config.snapshot.repeat_snapshot = true;
+  Bench bench(config);
+  bench.visit(text(1, 1));
+  auto large = bench.start(text(2, 45));
+  EXPECT_EQ(bench.step(large, 45), std::vector<Depth>{});
+  EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 1)).matched, 1);
+}
+
 // ---- Numbers and errors
 
 TEST(Stats, CountLeasesAndWhatLimitedThem) {
@@ -619,6 +570,62 @@ TEST(Stats, CountLeasesAndWhatLimitedThem) {
   EXPECT_EQ(stats.marks_taken, 2u);
   EXPECT_EQ(stats.nodes, 3u);
   EXPECT_EQ(stats.cached_tokens, 44u);
+}
+
+TEST(Reasons, OfANewNamespaceAreNotThoseOfAnOldOneWhoseNodeItGot) {
+  Bench bench(attention_only(4));
+  bench.visit(text(1, 20));
+  bench.cache->flush();  // forgets the namespace, and gives its root's id back
+  const NamespaceId other = bench.cache->namespace_for("other");
+  const auto lease = std::get<Lease>(bench.cache->acquire({other, text(1, 20)}));
+  EXPECT_EQ(lease.lookup().limit, ReuseLimit::no_such_prefix);
+}
+
+TEST(Reasons, WithoutAttentionLayersPathsGoWithTheirLastState) {
+  Bench bench(hybrid(16, 0, 2));
+  bench.visit(text(1, 20));
+  bench.visit(text(2, 20));
+  bench.visit(text(3, 20));
+  EXPECT_EQ(bench.cache->lookup(bench.ns, text(1, 20)).limit, ReuseLimit::state_evicted);
+}
+
+TEST(Reasons, AreExplainedForModelsOfEachKind) {
+  for (const auto& config : {attention_only(), hybrid(16, 0, 10), hybrid()}) {
+    Bench bench(config);
+    bench.visit(text(1, 40));
+    bench.visit(joined(text(1, 20), text(2, 20)));
+    const Tokens again = joined(text(1, 20), text(3, 5));
+    const Explanation told = bench.cache->explain({bench.ns, again});
+    EXPECT_EQ(told.lookup.matched, 20);
+    EXPECT_EQ(told.forks, std::vector<Depth>{20});
+    EXPECT_EQ(told.checkpoints.empty(), config.row_count == 0);
+    EXPECT_EQ(told.planned.empty(), config.row_count == 0);
+  }
+}
+
+TEST(Policy, KnowsWhatALeafThatBeginsInsideAPageFrees) {
+  // Sees the entry of the leaf whose last token is `last`.
+  struct Watch final : EvictionPolicy {
+    void put(EntryId, const EntryInfo& info) override {
+      if (info.last_token == last) bytes = info.bytes;
+    }
+    void used(EntryId, const EntryInfo&) override {}
+    void hold(EntryId) override {}
+    void erase(EntryId, bool) override {}
+    std::optional<EntryId> victim(unsigned) override { return std::nullopt; }
+    Token last = 20001;
+    double bytes = 0;
+  };
+  CacheConfig config = attention_only(4);
+  config.page_bytes = 100;
+  auto owned = std::make_unique<Watch>();
+  const Watch& watch = *owned;
+  Bench bench(config);
+  bench.cache = Cache::create(config, std::move(owned)).value();
+  bench.ns = bench.cache->namespace_for("model");
+  bench.visit(text(1, 8));
+  bench.visit(joined(text(1, 5), text(2, 2)));
+  EXPECT_EQ(watch.bytes, 100) << "its own copy of the page that it shares with its sibling";
 }
 
 TEST(Config, IsChecked) {
@@ -646,6 +653,8 @@ TEST(Config, IsChecked) {
   EXPECT_EQ(reason([](CacheConfig& c) { c.snapshot.idle_interval = -1; }),
             "cache: idle_interval is -1; it must be at least 1, or 0 for none "
             "of its own");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.page_bytes = 0; }),
+            "cache: page_bytes and row_bytes must be at least 1");
   EXPECT_EQ(reason([](CacheConfig& c) { c.eviction = "fifo"; }),
             "unknown eviction policy fifo; known are value, lru, lfu, slru, "
             "priority, marconi (or "
