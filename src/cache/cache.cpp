@@ -396,7 +396,7 @@ CacheStats CacheImpl::stats() const {
   stats.checkpoints = states_ ? states_->checkpoints() : 0;
   stats.evicted_checkpoints = states_ ? states_->dropped() : 0;
   stats.leases = leases_.size();
-  stats.metadata_bytes = tree_.metadata_bytes();
+  stats.metadata_bytes = tree_.metadata_bytes() + policy_->metadata_bytes();
   for (const Component* component : components_)
     stats.metadata_bytes += component->metadata_bytes();
   return stats;

@@ -231,7 +231,10 @@ struct CacheStats {
   // Marks by MarkSource. Dropped with their page or by flush(), pages and
   // checkpoints count as evicted too.
   std::uint64_t marks_taken, marks_skipped, evicted_pages, evicted_checkpoints;
-  std::size_t metadata_bytes;  // of tree, entries and pools; without the tokens
+  // What grows with nodes and entries. Not in it: the tokens (4 bytes each), the numbers of their
+  // pages and checkpoints (4 each), and what a pool has for each slot from the start (8 bytes a
+  // page, 40 a row).
+  std::size_t metadata_bytes;
 };
 
 class Cache {

@@ -7,6 +7,7 @@
 // A policy is one class in policies/; make_eviction_policy() knows them by
 // name.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -76,6 +77,8 @@ class EvictionPolicy {
   virtual bool worth(const EntryInfo& /*candidate*/, EntryId /*victim*/) { return true; }
   // The logical clock and the caller's, before the calls of one request.
   virtual void advance(std::uint64_t /*clock*/, double /*now_seconds*/) {}
+  // Memory it takes; 0 if it does not count.
+  virtual std::size_t metadata_bytes() const { return 0; }
 };
 
 using EvictionPolicyFactory = std::function<std::unique_ptr<EvictionPolicy>()>;

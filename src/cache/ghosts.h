@@ -19,11 +19,11 @@ class Ghosts {
  public:
   Ghosts() : table_(kSize, 0) {}
 
-  void add(NodeId id, std::uint8_t generation, Depth depth, Token next) {
+  void add(NodeId id, std::uint16_t generation, Depth depth, Token next) {
     const std::uint64_t fingerprint = of(id, generation, depth, next);
     table_[fingerprint % kSize] = fingerprint;
   }
-  bool has(NodeId id, std::uint8_t generation, Depth depth, Token next) const {
+  bool has(NodeId id, std::uint16_t generation, Depth depth, Token next) const {
     const std::uint64_t fingerprint = of(id, generation, depth, next);
     return table_[fingerprint % kSize] == fingerprint;
   }
@@ -32,7 +32,7 @@ class Ghosts {
   static constexpr std::size_t kSize = 1 << 14;
 
   // splitmix64's finalizer over all of it.
-  static std::uint64_t of(NodeId id, std::uint8_t generation, Depth depth, Token next) {
+  static std::uint64_t of(NodeId id, std::uint16_t generation, Depth depth, Token next) {
     std::uint64_t h = std::uint64_t{index_of(id)} << 32 ^ static_cast<std::uint32_t>(next);
     h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u + static_cast<std::uint32_t>(depth);
     h = (h ^ (h >> 27)) * 0x94D049BB133111EBu + generation;

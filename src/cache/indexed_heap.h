@@ -11,6 +11,8 @@
 #include <tuple>
 #include <vector>
 
+#include "cache/grow.h"
+
 namespace stemma {
 
 template <class Key>
@@ -27,11 +29,11 @@ class IndexedHeap {
   const Key& key(std::uint32_t element) const { return heap_[places_[element]].key; }
 
   void put(std::uint32_t element, const Key& key) {
-    if (element >= places_.size()) places_.resize(element + 1, kNowhere);
+    grow_to(places_, element + std::size_t{1}, kNowhere);
     std::uint32_t& place = places_[element];
     if (place == kNowhere) {
       place = static_cast<std::uint32_t>(heap_.size());
-      heap_.push_back({key, element});
+      push(heap_, {key, element});
       up(heap_.size() - 1);
       return;
     }
@@ -39,6 +41,8 @@ class IndexedHeap {
     heap_[place].key = key;
     earlier ? up(place) : down(place);
   }
+
+  std::size_t metadata_bytes() const { return bytes_of(heap_) + bytes_of(places_); }
 
   void erase(std::uint32_t element) {
     if (!contains(element)) return;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "cache/grow.h"
+
 namespace stemma {
 
 KvComponent::KvComponent(Tree& tree, EvictionPolicy& policy, EntryKind kind, const CostModel& cost,
@@ -69,7 +71,7 @@ void KvComponent::use(NodeId leaf) { policy_.used({kind_, index_of(leaf)}, tail_
 
 void KvComponent::added(NodeId id, Holding& from) {
   const PageTable& table = static_cast<PageTable&>(from);
-  if (pages_.size() <= index_of(id)) pages_.resize(index_of(id) + 1);
+  grow_to(pages_, index_of(id) + std::size_t{1});
   const Node& node = tree_[id];
   const std::size_t first = first_page(node);
   const std::size_t count = page_count(node);
@@ -109,7 +111,7 @@ void KvComponent::grown(NodeId leaf, Depth old_end, Holding& from) {
 }
 
 void KvComponent::split(NodeId upper, NodeId node) {
-  if (pages_.size() <= index_of(upper)) pages_.resize(index_of(upper) + 1);
+  grow_to(pages_, index_of(upper) + std::size_t{1});
   const std::size_t moved = page_count(tree_[upper]);
   const std::size_t left = page_count(tree_[node]);
   Run<PageId>& lower = pages_[index_of(node)];
@@ -222,7 +224,7 @@ Depth KvComponent::settle(NodeId id, Depth pinned, Depth to, Holding& holding) {
   return pages_[index_of(id)].data()[last] == table[page_index(to - 1)].id() ? to : whole_pages(to);
 }
 
-std::size_t KvComponent::metadata_bytes() const { return pages_.capacity() * sizeof(Run<PageId>); }
+std::size_t KvComponent::metadata_bytes() const { return bytes_of(pages_); }
 
 std::optional<std::string> KvComponent::verify(std::span<const LeaseView> leases) const {
   const auto where = [this](NodeId id) {

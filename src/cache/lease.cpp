@@ -14,9 +14,9 @@ LeaseState::LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup l
       tokens_(request.tokens.begin(), request.tokens.end()),
       prompt_length_(static_cast<Depth>(request.tokens.size())),
       lookup_(lookup),
-      retention_{request.priority, request.retention_seconds > 0
-                                       ? request.now_seconds + request.retention_seconds
-                                       : 0},
+      retention_{
+          std::min<std::uint8_t>(request.priority, 100),
+          request.retention_seconds > 0 ? request.now_seconds + request.retention_seconds : 0},
       hit_(hit),
       kv_write_from_(matched),
       computed_(hit) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cache/grow.h"
+
 namespace stemma {
 
 NodeId NodeStore::take_id() {
@@ -22,7 +24,7 @@ NodeId NodeStore::take_id() {
 
 void NodeStore::renew(NodeId id) {
   Node& node = (*this)[id];
-  const std::uint8_t generation = node.generation;
+  const std::uint64_t generation = node.generation;
   node = Node{};
   node.generation = generation;
 }
@@ -137,13 +139,13 @@ std::size_t NodeStore::slot_of(NodeId parent, Token first) const {
   std::uint64_t h = (std::uint64_t{index_of(parent)} << 32 | static_cast<std::uint32_t>(first)) *
                     0x9E3779B97F4A7C15u;
   h = (h ^ (h >> 32)) * 0xBF58476D1CE4E5B9u;
-  return (h >> 32) & (table_.size() - 1);
+  return static_cast<std::size_t>((h >> 32) * table_.size() >> 32);
 }
 
 // Where the child is, or the empty place where it would be.
 std::size_t NodeStore::find(NodeId parent, Token first) const {
   std::size_t at = slot_of(parent, first);
-  for (;; at = (at + 1) & (table_.size() - 1)) {
+  for (;; at = after(at)) {
     if (table_[at] == kNoNode) return at;
     const Node& node = (*this)[table_[at]];
     if (node.parent == parent && node.run.data()[0] == first) return at;
@@ -161,13 +163,15 @@ void NodeStore::take_from_table(NodeId child) {
   const Node& node = (*this)[child];
   std::size_t hole = find(node.parent, node.run.data()[0]);
   assert(table_[hole] == child);
-  const std::size_t mask = table_.size() - 1;
-  for (std::size_t at = (hole + 1) & mask; table_[at] != kNoNode; at = (at + 1) & mask) {
+  const auto distance = [this](std::size_t from, std::size_t to) {
+    return to >= from ? to - from : to + table_.size() - from;
+  };
+  for (std::size_t at = after(hole); table_[at] != kNoNode; at = after(at)) {
     const Node& moved = (*this)[table_[at]];
     const std::size_t home = slot_of(moved.parent, moved.run.data()[0]);
     // May move back to the hole only if its home is not between the hole and
     // it.
-    if (((at - home) & mask) >= ((at - hole) & mask)) {
+    if (distance(home, at) >= distance(hole, at)) {
       table_[hole] = table_[at];
       hole = at;
     }
@@ -178,7 +182,8 @@ void NodeStore::take_from_table(NodeId child) {
 
 void NodeStore::grow_table() {
   const std::vector<NodeId> old = std::exchange(
-      table_, std::vector<NodeId>(std::max<std::size_t>(64, table_.size() * 2), kNoNode));
+      table_,
+      std::vector<NodeId>(std::max<std::size_t>(64, table_.size() + table_.size() / 4), kNoNode));
   in_table_ = 0;
   for (const NodeId child : old) {
     if (child == kNoNode) continue;
@@ -189,8 +194,7 @@ void NodeStore::grow_table() {
 }
 
 std::size_t NodeStore::metadata_bytes() const {
-  return chunks_.size() * (kChunk * sizeof(Node) + sizeof(chunks_[0])) +
-         table_.capacity() * sizeof(NodeId);
+  return chunks_.size() * (kChunk * sizeof(Node) + sizeof(chunks_[0])) + bytes_of(table_);
 }
 
 }  // namespace stemma

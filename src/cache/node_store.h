@@ -4,7 +4,7 @@
 // A node covers the tokens [start, end) of its path; a root covers none. Nodes
 // have stable addresses and their ids are reused. Children are found through
 // one hash table over (parent, first token), and walked through a list of
-// siblings: a node costs 56 bytes, 4 to 8 in the table, and its tokens.
+// siblings: a node costs 48 bytes, 5 to 7 in the table, and its tokens.
 //
 // Threads: none. Costs: O(1) for each call, amortized for those that make
 // nodes.
@@ -29,14 +29,14 @@ struct Node {
   NodeId next_sibling = kNoNode;
   NodeId previous_sibling = kNoNode;
   Depth start = 0;
-  Depth end = 0;           // > start, except for a root
-  Run<Token> run;          // [start, end)
-  std::uint32_t pins = 0;  // leases that are pinned to this node
-  std::uint32_t uses = 0;  // requests that came through its end
-  std::uint64_t last_used = 0;
-  float retain_until = 0;  // of `priority`; seconds on the caller's clock, 0 = always
-  std::uint8_t priority = 0;
-  std::uint8_t generation = 0;  // how often the id named another node before
+  Depth end = 0;   // > start, except for a root
+  Run<Token> run;  // [start, end)
+  std::uint64_t last_used : 40 = 0;
+  std::uint64_t priority : 7 = 0;
+  std::uint64_t pinned : 1 = 0;       // whether a lease is pinned to this very node
+  std::uint64_t generation : 16 = 0;  // how often the id named another node before
+  float retain_until = 0;             // of `priority`; seconds on the caller's clock, 0 = always
+  std::uint16_t uses = 0;             // requests that came through its end; stays at the largest
 
   bool is_root() const { return parent == kNoNode; }
   bool leaf() const { return first_child == kNoNode; }
@@ -44,6 +44,7 @@ struct Node {
     return {run.data(), static_cast<std::size_t>(end - start)};
   }
 };
+static_assert(sizeof(Node) == 48);
 
 class NodeStore {
  public:
@@ -92,6 +93,7 @@ class NodeStore {
   void unlink(NodeId child);
   void grow_table();
   std::size_t slot_of(NodeId parent, Token first) const;
+  std::size_t after(std::size_t place) const { return place + 1 == table_.size() ? 0 : place + 1; }
   void put_in_table(NodeId child);
   void take_from_table(NodeId child);
   std::size_t find(NodeId parent, Token first) const;
@@ -100,7 +102,7 @@ class NodeStore {
   std::uint32_t bound_ = 0;
   std::uint32_t size_ = 0;
   NodeId free_ = kNoNode;      // list over `parent`; free nodes have end < 0
-  std::vector<NodeId> table_;  // open addressing, power of two; at most 3/4 full
+  std::vector<NodeId> table_;  // open addressing, 3/5 to 3/4 full
   std::uint32_t in_table_ = 0;
 };
 

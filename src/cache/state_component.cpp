@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "cache/grow.h"
+
 namespace stemma {
 
 StateComponent::StateComponent(Tree& tree, EvictionPolicy& policy, EntryKind kind,
@@ -105,9 +107,9 @@ void StateComponent::put(RowId row) {
 void StateComponent::make_room(NodeId node) {
   if (counts_.size() > index_of(node)) return;
   const std::size_t size = index_of(node) + 1;
-  rows_.resize(size);
-  counts_.resize(size, 0);
-  evicted_.resize(size, 0);
+  grow_to(rows_, size);
+  grow_to(counts_, size);
+  grow_to(evicted_, size);
 }
 
 void StateComponent::attach(NodeId node, Depth depth, MarkSource source, RowRef row) {
@@ -233,8 +235,7 @@ void StateComponent::evict(std::uint32_t slot, std::uint32_t /*wanted*/) {
 }
 
 std::size_t StateComponent::metadata_bytes() const {
-  return checkpoints_.capacity() * sizeof(Checkpoint) + rows_.capacity() * sizeof(rows_[0]) +
-         counts_.capacity() * sizeof(counts_[0]) + evicted_.capacity() * sizeof(evicted_[0]);
+  return bytes_of(rows_) + bytes_of(counts_) + bytes_of(evicted_);
 }
 
 std::optional<std::string> StateComponent::verify(std::span<const LeaseView> leases) const {

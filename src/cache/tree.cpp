@@ -66,7 +66,7 @@ void Tree::use(NodeId node, Depth depth, const Retention& retention) {
   for (NodeId at = node; !nodes_[at].is_root(); at = nodes_[at].parent) {
     Node& used = nodes_[at];
     used.last_used = clock_;
-    if (used.end <= depth) ++used.uses;
+    if (used.end <= depth && used.uses < 0xFFFF) ++used.uses;
     if (retention.priority >= used.priority) {
       used.priority = retention.priority;
       used.retain_until = static_cast<float>(retention.until);
@@ -87,30 +87,32 @@ void Tree::lower(Pin& pin, Depth depth) {
 
 void Tree::unpin(Pin& pin) {
   const NodeId node = pin.node;
-  const auto of_node = pins_.find(node);
-  of_node->second.erase({pin.depth, &pin});
-  if (--nodes_[node].pins == 0) pins_.erase(of_node);
+  take_off(pin);
   pin = {};
   changed(node);
   prune(node, false);
 }
 
+void Tree::take_off(Pin& pin) {
+  const auto of_node = pins_.find(pin.node);
+  of_node->second.erase({pin.depth, &pin});
+  if (!of_node->second.empty()) return;
+  pins_.erase(of_node);
+  nodes_[pin.node].pinned = false;
+}
+
 void Tree::set_pin(Pin& pin, NodeId node, Depth depth) {
   const NodeId from = pin.node;
-  if (from != kNoNode) {
-    const auto of_node = pins_.find(from);
-    of_node->second.erase({pin.depth, &pin});
-    if (--nodes_[from].pins == 0) pins_.erase(of_node);
-  }
+  if (from != kNoNode) take_off(pin);
   pin = {node, depth};
   pins_[node].insert({depth, &pin});
-  ++nodes_[node].pins;
+  nodes_[node].pinned = true;
   changed(node);
   if (from != kNoNode && from != node) changed(from);
 }
 
 Depth Tree::pinned_to(NodeId node) const {
-  return nodes_[node].pins == 0 ? 0 : pins_.at(node).rbegin()->first;
+  return nodes_[node].pinned ? pins_.at(node).rbegin()->first : 0;
 }
 
 void Tree::lower_pins(NodeId node, Depth depth) {
@@ -173,16 +175,18 @@ NodeId Tree::extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* 
 // entries of deep depths name.
 NodeId Tree::split(NodeId node, Depth depth) {
   const NodeId upper = nodes_.split(node, depth);
-  if (nodes_[node].pins > 0) {
+  if (nodes_[node].pinned) {
     auto& lower_pins = pins_.at(node);
     while (!lower_pins.empty() && lower_pins.begin()->first <= depth) {
       auto moved = lower_pins.extract(lower_pins.begin());
       moved.value().second->node = upper;
       pins_[upper].insert(std::move(moved));
-      ++nodes_[upper].pins;
-      --nodes_[node].pins;
+      nodes_[upper].pinned = true;
     }
-    if (pins_.at(node).empty()) pins_.erase(node);
+    if (pins_.at(node).empty()) {
+      pins_.erase(node);
+      nodes_[node].pinned = false;
+    }
   }
   for (Component* component : components_) component->split(upper, node);
   changed(node);
@@ -216,7 +220,7 @@ void Tree::remove(NodeId leaf, bool evicted) {
 
 void Tree::prune(NodeId node, bool evicted) {
   NodeId at = node;
-  while (!nodes_[at].is_root() && nodes_[at].leaf() && nodes_[at].pins == 0) {
+  while (!nodes_[at].is_root() && nodes_[at].leaf() && !nodes_[at].pinned) {
     const bool empty = std::all_of(components_.begin(), components_.end(),
                                    [at](const Component* c) { return c->empty(at); });
     if (!empty) return;

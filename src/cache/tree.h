@@ -64,7 +64,7 @@ class Tree {
 
   // A new namespace's root. Only an empty one can be removed. O(1).
   NodeId add_root() { return nodes_.add_root(); }
-  bool empty_root(NodeId root) const { return nodes_[root].leaf() && nodes_[root].pins == 0; }
+  bool empty_root(NodeId root) const { return nodes_[root].leaf() && !nodes_[root].pinned; }
   void remove_root(NodeId root) { nodes_.remove(root); }
 
   // Changes nothing. O(matched).
@@ -132,6 +132,7 @@ class Tree {
 
  private:
   void set_pin(Pin& pin, NodeId node, Depth depth);
+  void take_off(Pin& pin);
   NodeId split(NodeId node, Depth depth);
   void remove(NodeId leaf, bool evicted);
 

@@ -16,8 +16,8 @@ std::optional<std::string> Tree::verify() const {
     const std::string where =
         "node [" + std::to_string(node.start) + ", " + std::to_string(node.end) + "): ";
     const auto pins = pins_.find(id);
-    if (node.pins != (pins == pins_.end() ? 0 : pins->second.size()))
-      return where + "the count of its pins is wrong";
+    if (node.pinned != (pins != pins_.end() && !pins->second.empty()))
+      return where + "it is pinned and does not know, or not and thinks so";
     if (pins != pins_.end()) {
       for (const auto& [depth, pin] : pins->second) {
         if (pin->node != id || pin->depth != depth) return where + "a pin does not point back";
@@ -39,7 +39,7 @@ std::optional<std::string> Tree::verify() const {
     for (NodeId child = parent.first_child; child != kNoNode; child = nodes_[child].next_sibling)
       linked |= child == id;
     if (!linked) return where + "is not among its parent's children";
-    if (node.leaf() && node.pins == 0) {
+    if (node.leaf() && !node.pinned) {
       bool empty = true;
       for (const Component* component : components_) empty &= component->empty(id);
       if (empty) return where + "should have been pruned";

@@ -8,7 +8,7 @@ namespace stemma {
 namespace {
 
 class LruPolicy final : public RankedPolicy {
-  double rank(const EntryInfo& info) const override { return static_cast<double>(info.last_used); }
+  std::uint64_t rank(const EntryInfo& info) const override { return info.last_used; }
 };
 
 }  // namespace

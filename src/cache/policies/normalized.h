@@ -68,6 +68,14 @@ class NormalizedPolicy : public EvictionPolicy {
 
   std::optional<EntryId> victim(unsigned kinds) override;
 
+  // Of std::set's and std::unordered_map's nodes, without malloc's own.
+  std::size_t metadata_bytes() const override {
+    constexpr std::size_t kTreeLinks = 32;
+    constexpr std::size_t kEntry = (kTreeLinks + sizeof(Member)) + (kTreeLinks + sizeof(double)) +
+                                   (sizeof(void*) + sizeof(std::uint64_t) + sizeof(Member));
+    return by_entry_.size() * kEntry + by_entry_.bucket_count() * sizeof(void*);
+  }
+
  protected:
   // Whether the policy considers an entry before others are gone, and its
   // second term (>= 0) before normalization.

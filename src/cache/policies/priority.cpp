@@ -31,6 +31,12 @@ class PriorityPolicy final : public RankedPolicy {
     RankedPolicy::erase(entry, evicted);
     expiries_[entry.kind].erase(entry.slot);
   }
+  std::size_t metadata_bytes() const override {
+    std::size_t bytes = RankedPolicy::metadata_bytes();
+    for (int kind = 0; kind < kEntryKinds; ++kind)
+      bytes += expiries_[kind].metadata_bytes() + bytes_of(infos_[kind]);
+    return bytes;
+  }
   void advance(std::uint64_t /*clock*/, double now) override {
     now_ = now;
     for (EntryKind kind = 0; kind < kEntryKinds; ++kind) {
@@ -42,11 +48,10 @@ class PriorityPolicy final : public RankedPolicy {
   }
 
  private:
-  double rank(const EntryInfo& info) const override {
+  // The priority in the upper 8 bits.
+  std::uint64_t rank(const EntryInfo& info) const override {
     const bool holds = info.retain_until == 0 || info.retain_until > now_;
-    constexpr double kLevel = 35184372088832.0;  // 2^45: above any clock value for a millennium
-    return (holds ? info.priority : kDefaultPriority) * kLevel +
-           static_cast<double>(info.last_used);
+    return std::uint64_t{holds ? info.priority : kDefaultPriority} << 56 | info.last_used;
   }
 
   double now_ = 0;

@@ -14,13 +14,19 @@ namespace stemma {
 class RankedPolicy : public EvictionPolicy {
  public:
   void put(EntryId entry, const EntryInfo& info) override {
-    heaps_[entry.kind].put(entry.slot, {rank(info), static_cast<float>(-info.depth)});
+    heaps_[entry.kind].put(entry.slot, Key(rank(info), info.depth));
   }
   void used(EntryId entry, const EntryInfo& info) override {
     if (heaps_[entry.kind].contains(entry.slot)) put(entry, info);
   }
   void hold(EntryId entry) override { heaps_[entry.kind].erase(entry.slot); }
   void erase(EntryId entry, bool /*evicted*/) override { heaps_[entry.kind].erase(entry.slot); }
+
+  std::size_t metadata_bytes() const override {
+    std::size_t bytes = 0;
+    for (const auto& heap : heaps_) bytes += heap.metadata_bytes();
+    return bytes;
+  }
 
   std::optional<EntryId> victim(unsigned kinds) override {
     std::optional<EntryId> lowest;
@@ -34,12 +40,16 @@ class RankedPolicy : public EvictionPolicy {
 
  protected:
   // Lower goes first.
-  virtual double rank(const EntryInfo& info) const = 0;
+  virtual std::uint64_t rank(const EntryInfo& info) const = 0;
 
  private:
+  // Rank, then depth from deep to shallow; in 12 bytes.
   struct Key {
-    double rank;
-    float depth;  // negated
+    Key(std::uint64_t rank, Depth depth)
+        : high(static_cast<std::uint32_t>(rank >> 32)),
+          low(static_cast<std::uint32_t>(rank)),
+          shallow(0xFFFFFFFFu - static_cast<std::uint32_t>(depth)) {}
+    std::uint32_t high, low, shallow;
     auto operator<=>(const Key&) const = default;
   };
   std::array<IndexedHeap<Key>, kEntryKinds> heaps_;

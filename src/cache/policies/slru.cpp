@@ -2,8 +2,6 @@
 // when no others are left; inside a segment the least recently used goes first.
 // The threshold is SGLang's.
 
-#include <algorithm>
-
 #include "cache/policies/policies.h"
 #include "cache/policies/ranked_policy.h"
 
@@ -12,10 +10,10 @@ namespace stemma {
 namespace {
 
 class SlruPolicy final : public RankedPolicy {
-  double rank(const EntryInfo& info) const override {
+  std::uint64_t rank(const EntryInfo& info) const override {
     constexpr std::uint32_t kProtectedUses = 2;
-    constexpr double kSegment = 4503599627370496.0;  // 2^52: above any clock value
-    return (info.uses >= kProtectedUses ? kSegment : 0) + static_cast<double>(info.last_used);
+    constexpr std::uint64_t kSegment = std::uint64_t{1} << 63;
+    return (info.uses >= kProtectedUses ? kSegment : 0) + info.last_used;
   }
 };
 

@@ -16,6 +16,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cache/grow.h"
 #include "cache/indexed_heap.h"
 #include "cache/policies/heap_forest.h"
 #include "cache/policies/policies.h"
@@ -29,6 +30,7 @@ constexpr int kPlaces = 3;
 constexpr int kUses = 6;  // 0, 1, 2, 3-4, 5-8, more
 constexpr int kClasses = kEntryKinds * kPlaces * kUses;
 constexpr int kWorths = 256;  // quarters of powers of two of cost per byte
+static_assert(kClasses <= 1 << 15 && kWorths <= 1 << 8);  // ValuePolicy::State
 
 int uses_class(std::uint32_t uses) {
   if (uses < 3) return static_cast<int>(uses);
@@ -41,20 +43,21 @@ class ValuePolicy final : public EvictionPolicy {
 
   void put(EntryId entry, const EntryInfo& info) override {
     State& state = state_of(entry);
-    if (!state.known) state = {requests_, class_of(entry.kind, info), true};
-    state.of_class = class_of(entry.kind, info);
-    state.worth = worth_of(info);
+    if (!state.known) state.since = requests_;
+    state.known = true;
+    state.of_class = static_cast<std::uint64_t>(class_of(entry.kind, info));
+    state.worth = static_cast<std::uint64_t>(worth_of(info));
     watch_expiry(entry, info);
-    forest_.put(heap_of(state.of_class, state.worth), entry, state.since);
+    forest_.put(heap_of(class_of(state), worth_of(state)), entry, state.since);
   }
 
   void used(EntryId entry, const EntryInfo& info) override {
     State& state = state_of(entry);
-    if (state.known) model_.reused(state.of_class, requests_ - state.since);
+    if (state.known) model_.reused(class_of(state), requests_ - state.since);
     state.known = true;
     state.since = requests_;
-    state.of_class = class_of(entry.kind, info);
-    state.worth = worth_of(info);
+    state.of_class = static_cast<std::uint64_t>(class_of(entry.kind, info));
+    state.worth = static_cast<std::uint64_t>(worth_of(info));
     if (forest_.contains(entry)) put(entry, info);
   }
 
@@ -66,7 +69,7 @@ class ValuePolicy final : public EvictionPolicy {
   void erase(EntryId entry, bool evicted) override {
     hold(entry);
     State& state = state_of(entry);
-    if (state.known && evicted) model_.evicted(state.of_class, requests_ - state.since);
+    if (state.known && evicted) model_.evicted(class_of(state), requests_ - state.since);
     state = {};
   }
 
@@ -82,11 +85,19 @@ class ValuePolicy final : public EvictionPolicy {
     }
   }
 
+  std::size_t metadata_bytes() const override {
+    std::size_t bytes = forest_.metadata_bytes();
+    for (int kind = 0; kind < kEntryKinds; ++kind)
+      bytes +=
+          bytes_of(states_[kind]) + expiries_[kind].metadata_bytes() + bytes_of(expiring_[kind]);
+    return bytes;
+  }
+
   std::optional<EntryId> victim(unsigned kinds) override {
     std::optional<HeapForest::Item> lowest;
     double least = 0;
     for (const std::uint32_t heap : forest_.occupied()) {
-      const HeapForest::Item& first = forest_.first(heap);
+      const HeapForest::Item first = forest_.first(heap);
       if ((kinds >> first.entry.kind & 1) == 0) continue;
       const double value = value_of(heap, first.key);
       if (!lowest || value < least || (value == least && before(first, *lowest))) {
@@ -102,15 +113,17 @@ class ValuePolicy final : public EvictionPolicy {
     // A checkpoint: the only kind that is optional.
     const std::uint32_t heap = heap_of(class_of(victim.kind, candidate), worth_of(candidate));
     const State& state = state_of(victim);
-    return value_of(heap, requests_) > value_of(heap_of(state.of_class, state.worth), state.since);
+    return value_of(heap, requests_) >
+           value_of(heap_of(class_of(state), worth_of(state)), state.since);
   }
 
  private:
+  // In 8 bytes.
   struct State {
-    std::uint64_t since = 0;  // the request that last used it
-    int of_class = 0;
-    bool known = false;
-    int worth = 0;
+    std::uint64_t since : 40 = 0;  // the request that last used it
+    std::uint64_t of_class : 15 = 0;
+    std::uint64_t worth : 8 = 0;
+    std::uint64_t known : 1 = 0;
   };
 
   // Of equal values the oldest goes first; then by number, so that nothing
@@ -120,9 +133,11 @@ class ValuePolicy final : public EvictionPolicy {
            std::tie(b.key, b.entry.kind, b.entry.slot);
   }
 
+  static int class_of(const State& state) { return static_cast<int>(state.of_class); }
+  static int worth_of(const State& state) { return static_cast<int>(state.worth); }
   State& state_of(EntryId entry) {
     auto& states = states_[entry.kind];
-    if (entry.slot >= states.size()) states.resize(entry.slot + 1);
+    grow_to(states, entry.slot + std::size_t{1});
     return states[entry.slot];
   }
 
