@@ -128,7 +128,8 @@ def evaluate(model: Model, held_out: dict[str, Tensor], group: Group, dtype: tor
     sums = torch.zeros(len(held_out))
     with torch.compiler.set_stance("force_eager"):      # not worth a second compilation
         for i, windows in enumerate(held_out.values()):
-            for batch in group.share(windows).split(2):
+            mine = group.share(windows)                     # none, of a source with fewer windows than processes
+            for batch in mine.split(2) if len(mine) else ():
                 sums[i] += loss_of(model, batch, dtype).item() * len(batch)
     model.train()
     group.add_up(sums)
