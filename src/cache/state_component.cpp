@@ -119,8 +119,13 @@ void StateComponent::attach(NodeId node, Depth depth, MarkSource source, RowRef 
   if (place > 0 && this->depth(rows(at)[place - 1]) == depth) return;
   row.set_pinned(false);
   const RowId id = row.detach();
-  checkpoints_[index_of(id)] = {
-      at, depth, tree_.clock(), 0, source, tree_[at].priority, tree_[at].retain_until};
+  checkpoints_[index_of(id)] = {at,
+                                depth,
+                                tree_.clock(),
+                                0,
+                                source,
+                                static_cast<std::uint8_t>(tree_[at].priority),
+                                tree_[at].retain_until};
   std::uint32_t& count = counts_[index_of(at)];
   Run<RowId>& of_node = rows_[index_of(at)];
   of_node.append(count, {&id, 1});
