@@ -17,22 +17,33 @@
 namespace stemma {
 namespace {
 
+// Checked builds are slow, and look at all invariants after every call anyway.
+#ifdef STEMMA_CHECKED
+constexpr std::uint64_t kSeeds = 2;
+constexpr int kThoroughOperations = 500;
+constexpr std::uint64_t kOperations = 100'000;
+#else
+constexpr std::uint64_t kSeeds = 3;
+constexpr int kThoroughOperations = 2'000;
+constexpr std::uint64_t kOperations = 1'000'000;
+#endif
+
 using Kind = std::tuple<const char*, Model, Memory>;
 
 class CacheProperty : public testing::TestWithParam<Kind> {};
 
 TEST_P(CacheProperty, HoldsAfterEveryOperation) {
   const auto [policy, model, memory] = GetParam();
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     Random random(seed);
     LoadSetting setting = random_setting(random, model, memory);
     setting.config.eviction = policy;
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::PrintToString(setting));
     RandomLoad load(setting, random);
     if (memory == Memory::plentiful) {
-      load.run(1000, 50);
+      load.run(kThoroughOperations / 2, 50);
     } else {
-      load.run(2000, 1);
+      load.run(kThoroughOperations, 1);
     }
     if (HasFailure()) return;
   }
@@ -60,11 +71,6 @@ std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
 }
 
 TEST(CacheProperty, HoldsOverMillionsOfOperations) {
-#ifdef STEMMA_CHECKED
-  constexpr std::uint64_t kOperations = 100'000;  // each checks the cache's invariants
-#else
-  constexpr std::uint64_t kOperations = 1'000'000;
-#endif
   const std::uint64_t wanted = number_from("STEMMA_CACHE_OPERATIONS", kOperations);
   std::uint64_t seed = number_from("STEMMA_CACHE_SEED", 1);
   std::uint64_t done = 0;
