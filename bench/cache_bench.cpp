@@ -156,8 +156,7 @@ class Forest {
   NamespaceId ns;
 
  private:
-  static constexpr std::uint32_t kPages =
-      kStem / 16 + 31 + 31;  // a branch may hold two partial ones
+  static constexpr std::uint32_t kPages = kStem / 16 + 31;  // the stem's, and one a branch
 
   int stems_;
 };
@@ -173,12 +172,6 @@ void visit(benchmark::State& state, Visit kind, Policy policy) {
   Cache& cache = *forest.cache;
   std::mt19937 random(1);
   std::vector<Token> tokens;
-  if (kind == Visit::evict) {  // fills what the estimate left free
-    for (Token i = 0; cache.stats().pages.free > 0; ++i) {
-      tokens = {-2, i};
-      computed(cache, forest.ns, tokens);
-    }
-  }
   std::vector<std::vector<Token>> prompts;
   for (int i = 0; i < kVisits; ++i) {
     const int stem = static_cast<int>(random() % static_cast<unsigned>(forest.stems()));
