@@ -25,6 +25,24 @@ struct ExplainOptions {
   bool json = false;
 };
 
+// All as typed; cli/replay.cpp makes a sweep of it.
+struct ReplayOptions {
+  std::vector<std::string> traces;
+  std::string model;
+  std::string budgets;
+  std::string systems;
+  std::string codec;
+  std::string profile;
+  std::string unit;
+  double state_share = 0;
+  int orders = 1;
+  std::uint64_t seed = 1;
+  int sessions = 0;  // 0: all
+  int concurrency = 1;
+  int chunk = 1;
+  int threads = 1;
+};
+
 struct Options {
   std::string model_path;
   CpuDeviceConfig device{.threads = 1};
@@ -35,6 +53,7 @@ struct Options {
   double drain_seconds = 0;  // how long a graceful end may take
   RunOptions run;
   ExplainOptions explain;
+  ReplayOptions replay;
   SyntheticModelSpec make_model;
 };
 

@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <regex>
+#include <sstream>
 #include <string>
 
 #include "cache/cache.h"
@@ -23,6 +24,8 @@
 #include "models/model.h"
 #include "models/synthetic.h"
 #include "options/resolve.h"
+#include "replay/driver.h"
+#include "replay/trace_reader.h"
 #include "server/test_client.h"
 #include "support/gguf_bytes.h"
 #include "support/test_models.h"
@@ -315,6 +318,21 @@ class EveryError : public testing::ServerTest, public ::testing::WithParamInterf
     };
   }
 
+  std::map<std::string_view, Provocation> replays() {
+    const auto trace = [](const std::string& text) {
+      std::istringstream stream(text);
+      return seen(replay::read_trace(stream, "trace.jsonl"));
+    };
+    return {
+        {"trace_not_readable", [] { return seen(replay::read_trace_file("no/such/trace.jsonl")); }},
+        {"trace_unknown_format", [=] { return trace("[]"); }},
+        {"trace_bad_line", [=] { return trace(R"({"timestamp": 0, "hash_ids": []})"); }},
+        {"trace_empty", [=] { return trace(""); }},
+        {"replay_unknown_model", [] { return seen(replay::find_model_preset("invented")); }},
+        {"replay_bad_setting", [] { return seen(replay::find_service_profile("fast")); }},
+    };
+  }
+
   std::map<std::string_view, Provocation> requests() {
     return {
         {"request_prompt_empty", [this] { return completion(R"({"prompt": ""})"); }},
@@ -395,7 +413,7 @@ class EveryError : public testing::ServerTest, public ::testing::WithParamInterf
 TEST_P(EveryError, IsProvoked) {
   const std::string code(error_entries()[GetParam()].code);
   Provocation provoke;
-  for (auto provocations : {cache_and_memory(), files(), models(), text(), options_and_commands(), requests(),
+  for (auto provocations : {cache_and_memory(), files(), models(), text(), options_and_commands(), replays(), requests(),
                             server_and_http()}) {
     if (const auto found = provocations.find(code); found != provocations.end()) provoke = found->second;
   }

@@ -1,0 +1,23 @@
+#pragma once
+// From a model and a budget in bytes to the cache's configuration.
+
+#include "cache/cache.h"
+#include "replay/model_costs.h"
+#include "replay/units.h"
+
+namespace stemma::replay {
+
+struct CacheSettings {
+  double budget_bytes = 0;  // pages, checkpoints and running states together
+  StateCodec codec = StateCodec::f32;
+  double state_share = 0.5;  // of the budget, for states
+  int running = 1;           // requests that may run at once: their states are f32
+  std::string eviction = "lru";
+  SnapshotSettings snapshot;  // intervals in tokens
+};
+
+// Errors: `replay_bad_setting`: the budget does not hold a page and two states.
+Result<CacheConfig> make_cache_config(const ModelCosts& model, const CacheSettings& settings,
+                                      UnitSize unit);
+
+}  // namespace stemma::replay
