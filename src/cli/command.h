@@ -28,6 +28,7 @@ Status inspect_command(const CommandInput& input);
 Status make_model_command(const CommandInput& input);
 Status explain_command(const CommandInput& input);
 Status replay_command(const CommandInput& input);
+Status plan_command(const CommandInput& input);
 
 // A model in memory and all that was decided for it. Members are destroyed in reverse order.
 struct OpenedModel {

@@ -19,14 +19,15 @@ constexpr CommandSet kInspect = only(Command::inspect);
 constexpr CommandSet kMakeModel = only(Command::make_model);
 constexpr CommandSet kExplain = only(Command::explain);
 constexpr CommandSet kReplay = only(Command::replay);
-constexpr CommandSet kAll = kServeAndRun | kInspect | kMakeModel | kExplain | kReplay;
+constexpr CommandSet kPlan = only(Command::plan);
+constexpr CommandSet kAll = kServeAndRun | kInspect | kMakeModel | kExplain | kReplay | kPlan;
 
 constexpr double kMiB = 1024.0 * 1024;
 constexpr double kTiB = kMiB * kMiB;
 constexpr double kMaxTokens = 1 << 24;
 constexpr double kMaxSeed = 4294967295.0;
 
-constexpr std::array<CommandInfo, 6> kCommands = {{
+constexpr std::array<CommandInfo, 7> kCommands = {{
     {Command::serve, "serve", "-m FILE [options]", "serve a model over the OpenAI API"},
     {Command::run, "run", "-m FILE -p TEXT [-n N] [options]", "complete one prompt and print the text"},
     {Command::inspect, "inspect", "FILE", "show what a GGUF file holds and what its cache will cost"},
@@ -35,6 +36,8 @@ constexpr std::array<CommandInfo, 6> kCommands = {{
     {Command::explain, "explain", "[CODE or MESSAGE] [--json]", "say what an error means and what to do about it"},
     {Command::replay, "replay", "TRACE... --model NAME --budget SIZES [options]",
      "run request traces through the cache and compare policies"},
+    {Command::plan, "plan", "--model NAME [--memory SIZE] [--trace FILE]...",
+     "say what a model's cache costs, and how to spend memory on it"},
 }};
 
 bool flag(const OptionValue& v) { return std::get<bool>(v); }
@@ -515,7 +518,7 @@ const OptionSpec kTable[] = {
      .group = "Trace",
      .values = {ValueType::text},
      .placeholder = "NAME",
-     .help = "whose sizes count: a published model's name",
+     .help = "whose sizes count: a published model's name, or a GGUF file",
      .store = [](Options& o, const OptionValue& v) { o.replay.model = text(v); },
      .required = true},
     {.name = "sessions",
@@ -539,7 +542,8 @@ const OptionSpec kTable[] = {
      .group = "Cache",
      .values = {ValueType::text},
      .placeholder = "SIZES",
-     .help = "memory for pages and states, e.g. 8GiB; several with commas",
+     .help = "memory for pages and states, e.g. 8GiB; several with commas; auto = where lru reaches 35, 55, 75 and 90 % "
+             "of the infinite cache",
      .store = [](Options& o, const OptionValue& v) { o.replay.budgets = text(v); },
      .required = true},
     {.name = "policy",
@@ -548,7 +552,8 @@ const OptionSpec kTable[] = {
      .values = {ValueType::text},
      .placeholder = "NAMES",
      .default_text = "lru",
-     .help = "eviction policies to compare, with commas",
+     .help = "what to compare, with commas: eviction policies of the cache; llama-server, vllm, sglang (models of theirs); "
+             "offline (knows the future)",
      .store = [](Options& o, const OptionValue& v) { o.replay.systems = text(v); }},
     {.name = "codec",
      .commands = kReplay,
@@ -616,6 +621,79 @@ const OptionSpec kTable[] = {
      .default_text = "2",
      .help = "replays that run at a time",
      .store = [](Options& o, const OptionValue& v) { o.replay.threads = integer(v); }},
+    {.name = "format",
+     .commands = kReplay,
+     .group = "Output",
+     .values = {.type = ValueType::choice, .choices = "text json"},
+     .placeholder = "NAME",
+     .default_text = "text",
+     .help = "tables, or everything as JSON",
+     .store = [](Options& o, const OptionValue& v) { o.replay.format = text(v); }},
+    {.name = "plot",
+     .commands = kReplay,
+     .group = "Output",
+     .values = {ValueType::text},
+     .placeholder = "FILE",
+     .help = "write an SVG plot of hits against memory; one a trace",
+     .store = [](Options& o, const OptionValue& v) { o.replay.plot = text(v); }},
+
+    // --- Plan (stemma plan) ------------------------------------------------------------------------------------
+    {.name = "model",
+     .aliases = "-m",
+     .commands = kPlan,
+     .group = "Plan",
+     .values = {ValueType::text},
+     .placeholder = "NAME",
+     .help = "whose sizes count: a published model's name, or a GGUF file",
+     .store = [](Options& o, const OptionValue& v) { o.plan.model = text(v); },
+     .required = true},
+    {.name = "memory",
+     .commands = kPlan,
+     .group = "Plan",
+     .values = {ValueType::bytes, kMiB, kTiB * 1024},
+     .placeholder = "SIZE",
+     .help = "memory for pages and states; with a trace and without it, one that makes the choice matter",
+     .store = [](Options& o, const OptionValue& v) { o.plan.memory_bytes = natural(v); }},
+    {.name = "trace",
+     .commands = kPlan,
+     .group = "Plan",
+     .values = {ValueType::texts},
+     .placeholder = "FILE",
+     .help = "a request trace to find the best split, codec and snapshots for",
+     .store = [](Options& o, const OptionValue& v) { o.plan.traces = std::get<std::vector<std::string>>(v); }},
+    {.name = "policy",
+     .commands = kPlan,
+     .group = "Plan",
+     .values = {ValueType::text},
+     .placeholder = "NAME",
+     .default_text = "lru",
+     .help = "the eviction policy that runs",
+     .store = [](Options& o, const OptionValue& v) { o.plan.policy = text(v); }},
+    {.name = "sessions",
+     .commands = kPlan,
+     .group = "Plan",
+     .values = {ValueType::integer, 0, kMaxTokens},
+     .placeholder = "N",
+     .default_text = "0",
+     .help = "run every k-th session only, so that at most N are left; 0 = all",
+     .store = [](Options& o, const OptionValue& v) { o.plan.sessions = integer(v); }},
+    {.name = "concurrency",
+     .aliases = "-np",
+     .commands = kPlan,
+     .group = "Plan",
+     .values = {ValueType::integer, 1, 65536},
+     .placeholder = "N",
+     .default_text = "32",
+     .help = "requests that run at once, and sessions where the trace has think times",
+     .store = [](Options& o, const OptionValue& v) { o.plan.concurrency = integer(v); }},
+    {.name = "profile",
+     .commands = kPlan,
+     .group = "Plan",
+     .values = {ValueType::text},
+     .placeholder = "NAME",
+     .default_text = "gpu",
+     .help = "how fast the machine is: gpu, cpu, marconi, or PREFILL:DECODE in tokens/s",
+     .store = [](Options& o, const OptionValue& v) { o.plan.profile = text(v); }},
 
     // --- General -----------------------------------------------------------------------------------------------
     {.name = "log-level",

@@ -34,6 +34,8 @@ struct ReplayOptions {
   std::string codec;
   std::string profile;
   std::string unit;
+  std::string format;
+  std::string plot;  // a file to write; empty: none
   double state_share = 0;
   int orders = 1;
   std::uint64_t seed = 1;
@@ -41,6 +43,16 @@ struct ReplayOptions {
   int concurrency = 1;
   int chunk = 1;
   int threads = 1;
+};
+
+struct PlanOptions {
+  std::string model;
+  std::uint64_t memory_bytes = 0;  // 0: not given
+  std::vector<std::string> traces;
+  std::string policy;
+  std::string profile;
+  int sessions = 0;  // 0: all
+  int concurrency = 1;
 };
 
 struct Options {
@@ -54,6 +66,7 @@ struct Options {
   RunOptions run;
   ExplainOptions explain;
   ReplayOptions replay;
+  PlanOptions plan;
   SyntheticModelSpec make_model;
 };
 

@@ -32,8 +32,8 @@ struct ServiceProfile {
 Result<ServiceProfile> find_service_profile(std::string_view name);
 
 struct DriverConfig {
-  UnitSize unit;
-  ServiceProfile profile;
+  UnitSize unit{1, 16};
+  ServiceProfile profile{"gpu", 80000, 100};
   int concurrency = 32;  // sessions at once (traces with think times); requests that run at once
   Depth chunk_tokens = 2048;  // of a prompt that one step computes
   // Sessions start in the trace's order, or, if set, in one that this seed draws: each takes

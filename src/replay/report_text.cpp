@@ -1,21 +1,10 @@
 #include "replay/report_text.h"
 
-#include <algorithm>
-#include <cstdarg>
-#include <cstdio>
+#include "replay/print.h"
 
 namespace stemma::replay {
 
 namespace {
-
-[[gnu::format(printf, 2, 3)]] void print(std::string& text, const char* format, ...) {
-  char line[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  text += line;
-}
 
 template <class Value>
 double mean(const SystemResult& system, Value value) {
@@ -27,10 +16,7 @@ double mean(const SystemResult& system, Value value) {
 double mean_hit(const SystemResult& system) { return spread(hit_shares(system)).mean; }
 
 void print_reuse(std::string& text, const BudgetResult& budget, const SweepResult& sweep) {
-  const SystemResult* lru = nullptr;
-  for (const SystemResult& system : budget.systems) {
-    if (system.system == "lru") lru = &system;
-  }
+  const SystemResult* lru = find_system(budget, "lru");
   print(text, "  %-16s %7s %6s %7s %18s %8s %8s %9s %9s %9s\n", "system", "hit %", "sd", "of inf",
         "against lru", "won/lost", "saved %", "TTFT p50", "p90", "p99 ms");
   for (const SystemResult& system : budget.systems) {
@@ -103,9 +89,9 @@ std::string report_text(const SweepResult& sweep) {
         "units of %d tokens, at most %d at once, prefill %.0f tokens/s in chunks of %d, decode "
         "%.0f tokens/s (profile %s), "
         "%d order%s, replayed in %.2f s each\n",
-        sweep.unit.tokens, config.concurrency, config.profile.prefill, config.chunk_tokens,
-        config.profile.decode, config.profile.name.c_str(), config.orders,
-        config.orders == 1 ? "" : "s",
+        sweep.unit.tokens, config.load.concurrency, config.load.profile.prefill,
+        config.load.chunk_tokens, config.load.profile.decode, config.load.profile.name.c_str(),
+        config.orders, config.orders == 1 ? "" : "s",
         mean(sweep.infinite, [](const ReplayResult& r) { return r.real_seconds; }));
   print(text, "infinite cache: hit %.2f %%\n", 100 * mean_hit(sweep.infinite));
   for (const BudgetResult& budget : sweep.budgets) {

@@ -6,8 +6,6 @@
 #include <optional>
 #include <thread>
 
-#include "replay/systems.h"
-
 namespace stemma::replay {
 
 namespace {
@@ -23,14 +21,13 @@ struct Job {
 
 Result<SweepResult> run_sweep(const Trace& trace, const ModelCosts& model,
                               const SweepConfig& config, const SweepProgress& progress) {
-  STEMMA_TRY(const UnitSize unit,
-             unit_size(trace, config.unit_tokens == 0 ? trace.block_tokens : config.unit_tokens));
+  STEMMA_TRY(Runner runner, Runner::create(trace, model, config.load));
   SweepResult result{.trace = trace.name,
                      .trace_format = std::string(trace.format),
                      .note = std::string(trace.note),
                      .sessions = trace.sessions.size(),
                      .requests = 0,
-                     .unit = unit,
+                     .unit = runner.unit(),
                      .model = model,
                      .config = config,
                      .infinite = {"infinite", {}},
@@ -64,21 +61,14 @@ Result<SweepResult> run_sweep(const Trace& trace, const ModelCosts& model,
       const Job& job = jobs[i];
       CacheSettings settings = config.cache;
       settings.budget_bytes = job.budget_bytes;
-      settings.running = config.concurrency;
-      auto cache = make_system(job.system, trace, model, settings, unit);
-      if (!cache) {
+      auto run = runner.run(job.system, settings, job.order);
+      if (!run) {
         const std::scoped_lock lock(mutex);
-        first_failure = std::move(cache).error();
+        first_failure = std::move(run).error();
         next = jobs.size();
         return;
       }
-      DriverConfig driver{.unit = unit,
-                          .profile = config.profile,
-                          .concurrency = config.concurrency,
-                          .chunk_tokens = config.chunk_tokens,
-                          .shuffle = std::nullopt};
-      if (config.orders > 1) driver.shuffle = config.seed + static_cast<std::uint64_t>(job.order);
-      *job.result = replay(trace, driver, model, **cache);
+      *job.result = *std::move(run);
       const std::scoped_lock lock(mutex);
       if (progress) progress(++done, jobs.size());
     }
@@ -104,6 +94,13 @@ Spread spread(const std::vector<double>& values) {
   result.sd = std::sqrt(squares / (n - 1));
   result.standard_error = result.sd / std::sqrt(n);
   return result;
+}
+
+const SystemResult* find_system(const BudgetResult& budget, std::string_view name) {
+  for (const SystemResult& system : budget.systems) {
+    if (system.system == name) return &system;
+  }
+  return nullptr;
 }
 
 std::vector<double> hit_shares(const SystemResult& system) {

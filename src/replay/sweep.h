@@ -4,23 +4,18 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "replay/driver.h"
-#include "replay/memory_plan.h"
-#include "replay/trace.h"
+#include "replay/runner.h"
 
 namespace stemma::replay {
 
 struct SweepConfig {
+  LoadConfig load;
   std::vector<double> budgets;  // bytes
   std::vector<std::string> systems;
-  int orders = 1;  // 1: the trace's own; more: so many shuffled ones
-  std::uint64_t seed = 1;
-  Depth unit_tokens = 0;  // 0: the trace's blocks
-  int concurrency = 32;
-  Depth chunk_tokens = 2048;
-  ServiceProfile profile;
+  int orders = 1;
   CacheSettings cache;  // but for budget_bytes and eviction
   int threads = 2;      // replays at a time
 };
@@ -50,7 +45,7 @@ struct SweepResult {
 // Called with (done, all) from any worker, one at a time.
 using SweepProgress = std::function<void(std::size_t, std::size_t)>;
 
-// Errors: those of unit_size and make_system.
+// Errors: those of Runner.
 Result<SweepResult> run_sweep(const Trace& trace, const ModelCosts& model,
                               const SweepConfig& config, const SweepProgress& progress);
 
@@ -67,6 +62,9 @@ struct PairedDifference {
   int wins = 0, losses = 0;  // of a
 };
 PairedDifference paired_hits(const SystemResult& a, const SystemResult& b);
+
+// Null if the budget was run without it.
+const SystemResult* find_system(const BudgetResult& budget, std::string_view name);
 
 std::vector<double> hit_shares(const SystemResult& system);
 

@@ -3,34 +3,69 @@
 #include <algorithm>
 #include <limits>
 
+#include "replay/block_cache.h"
+#include "replay/offline_cache.h"
 #include "replay/real_cache.h"
+#include "replay/slot_cache.h"
+#include "replay/track_cache.h"
 
 namespace stemma::replay {
 
 namespace {
 
-// Room for every unit of the trace, and no states: as if there were one at each depth.
-Result<std::unique_ptr<CacheModel>> make_infinite(const Trace& trace, UnitSize unit) {
+// Marconi's admission.
+SnapshotSettings branches_and_ends() {
+  SnapshotSettings settings;
+  settings.periodic_interval = settings.idle_interval = 0;
+  settings.repeat_snapshot = settings.message_snapshot = false;
+  return settings;
+}
+
+}  // namespace
+
+bool needs_future(const std::string& system) { return system == "offline"; }
+bool needs_index(const std::string& system) {
+  return needs_future(system) || system == "llama-server" || system == "vllm" || system == "sglang";
+}
+
+Result<std::unique_ptr<CacheModel>> make_unlimited(const Trace& trace, UnitSize unit) {
   const double ratio = static_cast<double>(trace.block_tokens) / unit.tokens;
-  const double units =
-      trace.block_count * ratio + static_cast<double>(trace.requests.size()) * 2 * unit.page_units;
+  // Every request may leave a page of its own partly filled, and runs on one more.
+  const double pages = trace.block_count * ratio / unit.page_units +
+                       3.0 * static_cast<double>(trace.requests.size());
+  constexpr double kMost = std::numeric_limits<std::uint32_t>::max() - 1.0;
   CacheConfig config;
   config.page_size = unit.page_units;
-  config.page_count = static_cast<std::uint32_t>(std::min(
-      units * 2 / unit.page_units + 4096, std::numeric_limits<std::uint32_t>::max() - 1.0));
+  config.page_count = static_cast<std::uint32_t>(std::min(2 * pages + 4096, kMost));
   config.row_count = 0;
   config.wait_threshold = unit.units(config.wait_threshold);
   return make_real_cache(config);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<CacheModel>> make_system(const std::string& name, const Trace& trace,
-                                                const ModelCosts& model, CacheSettings settings,
-                                                UnitSize unit) {
-  if (name == "infinite") return make_infinite(trace, unit);
-  settings.eviction = name;
-  STEMMA_TRY(const CacheConfig config, make_cache_config(model, settings, unit));
+Result<std::unique_ptr<CacheModel>> make_system(const std::string& name, const SystemInput& input) {
+  if (name == "infinite") return make_unlimited(input.trace, input.unit);
+  if (name == "offline") {
+    return make_offline_cache(*input.index, *input.future, input.model, input.settings, input.unit);
+  }
+  if (name == "llama-server")
+    return make_slot_cache(*input.index, input.model, input.settings, input.unit);
+  if (name == "vllm")
+    return make_block_cache(*input.index, input.model, input.settings, input.unit);
+  if (name == "sglang")
+    return make_track_cache(*input.index, input.model, input.settings, input.unit);
+  CacheSettings settings = input.settings;
+  const std::size_t at = name.find('@');
+  if (at != std::string::npos) {
+    if (name.substr(at) != "@ends") {
+      return fail(
+          ErrorCode::replay_bad_setting,
+          {{"reason", "after @ stands how states are stored, which can be \"ends\", not \"" +
+                          name.substr(at + 1) + "\""}});
+    }
+    settings.snapshot = branches_and_ends();
+  }
+  settings.eviction = name.substr(0, at);
+  STEMMA_TRY(const CacheConfig config, make_cache_config(input.model, settings, input.unit));
   return make_real_cache(config);
 }
 

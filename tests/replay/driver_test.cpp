@@ -23,7 +23,7 @@ struct SmallReplay {
     CacheSettings settings;
     settings.budget_bytes = budget;
     settings.running = concurrency;
-    const auto cache = make_system(system, trace, kModel, settings, size).value();
+    const auto cache = make_system(system, {trace, kModel, size, settings}).value();
     return replay(trace,
                   {.unit = size,
                    .profile = {"test", 1000, 10},
