@@ -2,6 +2,7 @@
 // What a command runs with, as plain data: the result of resolving the option table (options/resolve.h). The parts are
 // the configurations of the folders that use them.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct ReplayOptions {
   std::string unit;
   std::string format;
   std::string plot;  // a file to write; empty: none
-  double state_share = 0;
+  std::optional<double> state_share;
   int orders = 1;
   std::uint64_t seed = 1;
   int sessions = 0;  // 0: all

@@ -63,9 +63,11 @@ double least_budget(const Trace& trace, const ModelCosts& model, const CacheSett
     longest =
         std::max(longest, static_cast<double>(request.in) + request.out + 2.0 * trace.block_tokens);
   }
-  const double pages = longest * model.kv_bytes / (1 - settings.state_share);
-  const double states = 4 * model.state(StateCodec::f32) / std::max(settings.state_share, 1e-6);
-  return model.state(StateCodec::f32) > 0 ? std::max(pages, states) : longest * model.kv_bytes;
+  const double pages = longest * model.kv_bytes;
+  const double states = 4 * model.state(StateCodec::f32);
+  if (states == 0) return pages;
+  if (!settings.state_share) return 4.0 / 3 * (pages + states);
+  return std::max(pages / (1 - *settings.state_share), states / *settings.state_share);
 }
 
 Result<std::vector<ChosenBudget>> choose_budgets(const Trace& trace, const ModelCosts& model,

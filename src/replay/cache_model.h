@@ -4,6 +4,7 @@
 //
 // One thread drives a model and its requests; requests end before their model.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,12 +38,11 @@ struct CacheModelStats {
   std::uint64_t skipped_marks = 0;
   std::uint64_t evicted_pages = 0;
   std::uint64_t evicted_states = 0;
-  std::uint64_t limit_whole_prompt = 0;
-  std::uint64_t limit_no_such_prefix = 0;
-  std::uint64_t limit_kv_without_state = 0;
+  std::array<std::uint64_t, kReuseLimits> limits{};  // why requests reused no more, by ReuseLimit
   std::uint64_t cached_units = 0;
   std::uint64_t nodes = 0;
   std::uint64_t checkpoints = 0;
+  std::uint64_t metadata_bytes = 0;  // of the real cache, without the units themselves
 };
 
 class CacheModel {

@@ -15,13 +15,30 @@ std::uint32_t slots(double bytes, double slot_bytes) {
              : static_cast<std::uint32_t>(std::min(bytes / slot_bytes, kMost));
 }
 
-// Running states are f32, whatever checkpoints are; rows are all alike. So each of the rows that
-// may run takes an f32 state's bytes out of the share, and the checkpoints have the rest.
-std::uint32_t rows(const ModelCosts& model, const CacheSettings& settings, double bytes) {
-  const double running = settings.running * model.state(StateCodec::f32);
-  if (bytes <= running) return slots(bytes, model.state(StateCodec::f32));
-  return static_cast<std::uint32_t>(settings.running) +
-         slots(bytes - running, model.state(settings.codec));
+// Running states are f32, whatever checkpoints are, and rows all weigh what a checkpoint does: what
+// the states of all that may run weigh more comes out of the budget first, but for a quarter.
+double for_rows_and_pages(const ModelCosts& model, const CacheSettings& settings) {
+  const double more = model.state(StateCodec::f32) - model.state(settings.codec);
+  return std::max(settings.budget_bytes - settings.running * more, settings.budget_bytes / 4);
+}
+
+Depth scaled(Depth tokens, UnitSize unit) { return tokens == 0 ? 0 : unit.units(tokens); }
+
+SnapshotSettings in_units(SnapshotSettings settings, UnitSize unit) {
+  settings.periodic_interval = scaled(settings.periodic_interval, unit);
+  settings.idle_interval = scaled(settings.idle_interval, unit);
+  settings.generation_interval = scaled(settings.generation_interval, unit);
+  settings.ladder_start = scaled(settings.ladder_start, unit);
+  for (Depth& offset : settings.offsets_from_start) offset = scaled(offset, unit);
+  for (Depth& offset : settings.offsets_from_end) offset = scaled(offset, unit);
+  return settings;
+}
+
+// ModelCosts::flops, for units.
+CostModel cost_of(const ModelCosts& model, UnitSize unit) {
+  const double tokens = unit.tokens;
+  return {2 * model.active_parameters * tokens,
+          4 * model.attention_layers * model.attention_width * tokens * tokens};
 }
 
 }  // namespace
@@ -30,19 +47,24 @@ Result<CacheConfig> make_cache_config(const ModelCosts& model, const CacheSettin
                                       UnitSize unit) {
   const bool has_states = model.state(settings.codec) > 0;
   const bool has_pages = model.kv_bytes > 0;
-  const double state_bytes = !has_states ? 0
-                             : has_pages ? settings.budget_bytes * settings.state_share
-                                         : settings.budget_bytes;
+  const double budget = for_rows_and_pages(model, settings);
   CacheConfig config;
   config.page_size = unit.page_units;
-  config.page_count =
-      slots(settings.budget_bytes - state_bytes, model.kv_bytes * unit.page_tokens());
-  config.row_count = has_states ? rows(model, settings, state_bytes) : 0;
+  config.page_bytes =
+      static_cast<std::uint64_t>(std::max(1.0, model.kv_bytes * unit.page_tokens()));
+  config.row_bytes = static_cast<std::uint64_t>(std::max(1.0, model.state(settings.codec)));
+  double page_budget = budget, row_budget = budget;  // at most
+  if (has_states && has_pages && settings.state_share) {
+    row_budget = budget * *settings.state_share;
+    page_budget = budget - row_budget;
+  } else {
+    config.budget_bytes = static_cast<std::uint64_t>(budget);
+  }
+  config.page_count = slots(page_budget, model.kv_bytes * unit.page_tokens());
+  config.row_count = has_states ? slots(row_budget, model.state(settings.codec)) : 0;
+  config.cost = cost_of(model, unit);
   config.eviction = settings.eviction;
-  config.snapshot = settings.snapshot;
-  const auto interval = [&](Depth tokens) { return tokens == 0 ? 0 : unit.units(tokens); };
-  config.snapshot.periodic_interval = interval(settings.snapshot.periodic_interval);
-  config.snapshot.idle_interval = interval(settings.snapshot.idle_interval);
+  config.snapshot = in_units(settings.snapshot, unit);
   config.wait_threshold = unit.units(config.wait_threshold);
   if ((has_pages && config.page_count == 0) || (has_states && config.row_count < 2)) {
     return fail(

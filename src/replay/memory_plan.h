@@ -1,6 +1,8 @@
 #pragma once
 // From a model and a budget in bytes to the cache's configuration.
 
+#include <optional>
+
 #include "cache/cache.h"
 #include "replay/model_costs.h"
 #include "replay/units.h"
@@ -10,8 +12,10 @@ namespace stemma::replay {
 struct CacheSettings {
   double budget_bytes = 0;  // pages, checkpoints and running states together
   StateCodec codec = StateCodec::f32;
-  double state_share = 0.5;  // of the budget, for states
-  int running = 1;           // requests that may run at once: their states are f32
+  // Of the budget, for states; nullopt: one pool for both, whose split the cache finds. Only
+  // `sglang`, which has two pools, then takes a half.
+  std::optional<double> state_share;
+  int running = 1;  // requests that may run at once: their states are f32
   std::string eviction = "lru";
   SnapshotSettings snapshot;  // intervals in tokens
 };

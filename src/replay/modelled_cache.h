@@ -55,13 +55,13 @@ class ModelledRequest : public RunningRequest {
 // Why a lookup that matched KV up to `matched` reuses `hit` of a prompt, as the real cache counts
 // it.
 inline void count_limit(CacheModelStats& stats, Depth prompt, Depth matched, Depth hit) {
+  ReuseLimit limit = ReuseLimit::no_such_prefix;
   if (hit == prompt - 1) {
-    ++stats.limit_whole_prompt;
+    limit = ReuseLimit::whole_prompt;
   } else if (hit < std::min(matched, prompt - 1)) {
-    ++stats.limit_kv_without_state;
-  } else {
-    ++stats.limit_no_such_prefix;
+    limit = ReuseLimit::state_not_stored;
   }
+  ++stats.limits[static_cast<std::size_t>(limit)];
 }
 
 }  // namespace stemma::replay

@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "replay/modelled_cache.h"
+
 namespace stemma::replay {
 
 namespace {
@@ -81,7 +83,7 @@ class OfflineCache : public CacheModel {
       unpin(deepest);
       return WaitReason::no_pages;
     }
-    count_limit(demand, hit, there);
+    count_limit(stats_, demand.prompt, there, hit);
     done_[future_.turn(demand.request)] = true;
     ++now_;
     if (hit > 0) ++stats_.restored_states;
@@ -354,16 +356,6 @@ class OfflineCache : public CacheModel {
       ++stats_.evicted_states;
     }
     list_leaf(node);
-  }
-
-  void count_limit(const Demand& demand, Depth hit, Depth there) {
-    if (hit == demand.prompt - 1) {
-      ++stats_.limit_whole_prompt;
-    } else if (hit < std::min(there, demand.prompt - 1)) {
-      ++stats_.limit_kv_without_state;
-    } else {
-      ++stats_.limit_no_such_prefix;
-    }
   }
 
   const PathIndex& index_;

@@ -11,7 +11,7 @@ namespace stemma::replay {
 namespace {
 
 constexpr std::array<Depth, 5> kLengths = {1024, 4096, 16384, 65536, 262144};
-constexpr std::array<double, 5> kShares = {0.15, 0.3, 0.5, 0.7, 0.85};
+constexpr std::array<std::optional<double>, 5> kShares = {std::nullopt, 0.2, 0.4, 0.6, 0.8};
 
 struct NamedSnapshots {
   const char* name;
@@ -21,6 +21,7 @@ struct NamedSnapshots {
 std::vector<NamedSnapshots> snapshot_choices() {
   SnapshotSettings ends;
   ends.periodic_interval = ends.idle_interval = 0;
+  ends.generation_interval = ends.ladder_start = 0;
   SnapshotSettings dense;
   dense.periodic_interval = 256;
   SnapshotSettings sparse;
@@ -37,6 +38,13 @@ bool better(const Trial& a, const Trial& b) {
   if (a.result.saved_flops != b.result.saved_flops)
     return a.result.saved_flops > b.result.saved_flops;
   return a.codec < b.codec;  // the more exact one
+}
+
+std::string split_name(const Trial& trial) {
+  if (!trial.state_share) return "one pool for both";
+  std::string text;
+  print(text, "--state-share %.1f", *trial.state_share);
+  return text;
 }
 
 std::string_view codec_name(StateCodec codec) {
@@ -78,7 +86,7 @@ Result<Advice> advise(const Trace& trace, const ModelCosts& model, double budget
 
   const SnapshotSettings defaults;
   for (std::size_t codec = 0; codec < codecs; ++codec) {
-    for (const double share : kShares) {
+    for (const std::optional<double>& share : kShares) {
       STEMMA_CHECK(attempt({static_cast<StateCodec>(codec), share, "default", defaults, {}}));
       if (!has_states) break;
     }
@@ -138,32 +146,30 @@ std::string advice_text(const Advice& advice, const ModelCosts& model) {
   const Trial& best = advice.trials.front();
   print(text, "%s at %.2f GB: an infinite cache reuses %.2f %% of the prompt tokens\n",
         advice.trace.c_str(), advice.budget_bytes / 1e9, 100 * advice.infinite_hit);
-  const double state_bytes = advice.budget_bytes * best.state_share;
-  print(text, "recommended: --state-share %.2f, %s states, snapshots: %s\n", best.state_share,
+  print(text, "recommended: %s, %s states, snapshots: %s\n", split_name(best).c_str(),
         std::string(codec_name(best.codec)).c_str(), best.snapshots.c_str());
   print(text,
         "  because it saves the most prefill of %zu settings tried: %.2f %% of the FLOPs, %.2f %% "
         "of the tokens;\n",
         advice.trials.size(), 100 * best.result.saved_flops / best.result.prompt_flops,
         100 * best.result.hit_share());
-  print(text, "  it holds %.0f checkpoints and %.0f tokens of KV\n",
-        model.state(best.codec) > 0 ? state_bytes / model.state(best.codec) : 0,
-        (advice.budget_bytes - (model.state(best.codec) > 0 ? state_bytes : 0)) / model.kv_bytes);
+  print(text, "  at the end it held %llu checkpoints, %.2f GB of the budget\n",
+        static_cast<unsigned long long>(best.result.cache.checkpoints),
+        static_cast<double>(best.result.cache.checkpoints) * model.state(best.codec) / 1e9);
   const Trial* exact = nullptr;
   for (const Trial& trial : advice.trials) {
     if (trial.codec == StateCodec::f32 && !exact) exact = &trial;
   }
   if (exact && best.codec != StateCodec::f32) {
-    print(text,
-          "  %s states are rounded; the best with exact ones saves %.2f %% (--state-share %.2f)\n",
+    print(text, "  %s states are rounded; the best with exact ones saves %.2f %% (%s)\n",
           std::string(codec_name(best.codec)).c_str(),
-          100 * exact->result.saved_flops / exact->result.prompt_flops, exact->state_share);
+          100 * exact->result.saved_flops / exact->result.prompt_flops, split_name(*exact).c_str());
   }
-  print(text, "  %-6s %6s %8s %8s %9s %9s  %s\n", "codec", "share", "hit %", "saved %", "TTFT p50",
-        "p99 ms", "snapshots");
+  print(text, "  %-6s %-18s %8s %8s %9s %9s  %s\n", "codec", "split", "hit %", "saved %",
+        "TTFT p50", "p99 ms", "snapshots");
   for (const Trial& trial : advice.trials) {
-    print(text, "  %-6s %6.2f %8.2f %8.2f %9.0f %9.0f  %s\n",
-          std::string(codec_name(trial.codec)).c_str(), trial.state_share,
+    print(text, "  %-6s %-18s %8.2f %8.2f %9.0f %9.0f  %s\n",
+          std::string(codec_name(trial.codec)).c_str(), split_name(trial).c_str(),
           100 * trial.result.hit_share(),
           100 * trial.result.saved_flops / trial.result.prompt_flops, 1e3 * trial.result.ttft.p50,
           1e3 * trial.result.ttft.p99, trial.snapshots.c_str());

@@ -1,6 +1,7 @@
 #pragma once
 // What a model's cache costs, and how a budget for it is best spent on a trace.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ std::vector<Holding> holdings(const ModelCosts& model, StateCodec codec, double 
 // The settings that a plan tries, and what they reach.
 struct Trial {
   StateCodec codec;
-  double state_share;
-  std::string snapshots;  // in words
+  std::optional<double> state_share;  // nullopt: one pool
+  std::string snapshots;              // in words
   SnapshotSettings settings;
   ReplayResult result;
 };

@@ -59,7 +59,7 @@ class RealCache : public CacheModel {
 
   std::variant<std::unique_ptr<RunningRequest>, WaitReason> acquire(const Demand& demand) override {
     const auto prompt = demand.path.first(static_cast<std::size_t>(demand.prompt));
-    auto outcome = cache_->acquire({namespace_, prompt, {}});
+    auto outcome = cache_->acquire({.ns = namespace_, .tokens = prompt});
     if (const auto* reason = std::get_if<WaitReason>(&outcome)) return *reason;
     return std::make_unique<LeasedRequest>(std::get<Lease>(std::move(outcome)), demand, moved_);
   }
@@ -75,9 +75,8 @@ class RealCache : public CacheModel {
     stats.skipped_marks = cache.marks_skipped;
     stats.evicted_pages = cache.evicted_pages;
     stats.evicted_states = cache.evicted_checkpoints;
-    stats.limit_whole_prompt = cache.limit_whole_prompt;
-    stats.limit_no_such_prefix = cache.limit_no_such_prefix;
-    stats.limit_kv_without_state = cache.limit_kv_without_state;
+    stats.limits = cache.limits;
+    stats.metadata_bytes = cache.metadata_bytes;
     stats.cached_units = cache.cached_tokens;
     stats.nodes = cache.nodes;
     stats.checkpoints = cache.checkpoints;

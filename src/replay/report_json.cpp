@@ -14,6 +14,11 @@ json quantiles_json(const Quantiles& q, double scale) {
 
 json order_json(const ReplayResult& r) {
   const CacheModelStats& c = r.cache;
+  json limits;
+  for (int i = 0; i < kReuseLimits; ++i) {
+    limits[std::string(name_of(static_cast<ReuseLimit>(i)))] =
+        c.limits[static_cast<std::size_t>(i)];
+  }
   return {
       {"requests", r.requests},
       {"prompt_tokens", r.prompt_tokens},
@@ -36,13 +41,11 @@ json order_json(const ReplayResult& r) {
       {"skipped_marks", c.skipped_marks},
       {"evicted_pages", c.evicted_pages},
       {"evicted_states", c.evicted_states},
-      {"limits",
-       {{"whole_prompt", c.limit_whole_prompt},
-        {"no_such_prefix", c.limit_no_such_prefix},
-        {"kv_without_state", c.limit_kv_without_state}}},
+      {"limits", std::move(limits)},
       {"cached_units", c.cached_units},
       {"nodes", c.nodes},
       {"checkpoints", c.checkpoints},
+      {"metadata_bytes", c.metadata_bytes},
   };
 }
 
@@ -87,7 +90,8 @@ json report_json(const SweepResult& sweep) {
         {"seed", config.load.seed},
         {"concurrency", config.load.concurrency},
         {"chunk_tokens", config.load.chunk_tokens},
-        {"state_share", config.cache.state_share},
+        {"state_share",
+         config.cache.state_share ? json(*config.cache.state_share) : json("shared")},
         {"profile",
          {{"name", config.load.profile.name},
           {"prefill_tokens_per_second", config.load.profile.prefill},

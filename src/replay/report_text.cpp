@@ -1,5 +1,7 @@
 #include "replay/report_text.h"
 
+#include <array>
+
 #include "replay/print.h"
 
 namespace stemma::replay {
@@ -43,16 +45,17 @@ void print_reuse(std::string& text, const BudgetResult& budget, const SweepResul
 void print_costs(std::string& text, const BudgetResult& budget, const SweepResult& sweep) {
   const double state = sweep.model.state(sweep.config.cache.codec);
   const double page = sweep.model.kv_bytes * sweep.unit.page_tokens();
-  print(text, "  %-16s %9s %9s %9s %9s %9s %9s %7s %7s %7s %6s %6s %6s\n", "", "restored",
+  print(text, "  %-16s %9s %9s %9s %9s %9s %9s %7s %7s %7s %6s %6s %6s %7s\n", "", "restored",
         "stored GB", "skipped", "ev.pages", "ev.states", "waits", "preempt", "refused", "states",
-        "p50", "p99 us", "busy %");
+        "p50", "p99 us", "busy %", "B/token");
   for (const SystemResult& system : budget.systems) {
     const auto cache = [&](auto field) {
       return mean(system, [&](const ReplayResult& r) { return r.cache.*field; });
     };
     const double restored = cache(&CacheModelStats::restored_states) * state +
                             cache(&CacheModelStats::copied_pages) * page;
-    print(text, "  %-16s %9.1f %9.1f %9.0f %9.0f %9.0f %9.0f %7.0f %7.0f %7.0f %6.1f %6.1f %6.1f\n",
+    print(text,
+          "  %-16s %9.1f %9.1f %9.0f %9.0f %9.0f %9.0f %7.0f %7.0f %7.0f %6.1f %6.1f %6.1f %7.2f\n",
           system.system.c_str(), restored / 1e9,
           cache(&CacheModelStats::stored_states) * state / 1e9,
           cache(&CacheModelStats::skipped_marks), cache(&CacheModelStats::evicted_pages),
@@ -63,7 +66,33 @@ void print_costs(std::string& text, const BudgetResult& budget, const SweepResul
           cache(&CacheModelStats::checkpoints),
           mean(system, [](const ReplayResult& r) { return 1e6 * r.decision.p50; }),
           mean(system, [](const ReplayResult& r) { return 1e6 * r.decision.p99; }),
-          mean(system, [](const ReplayResult& r) { return 100 * r.prefill_busy; }));
+          mean(system, [](const ReplayResult& r) { return 100 * r.prefill_busy; }),
+          mean(system, [&](const ReplayResult& r) {
+            const double tokens = static_cast<double>(r.cache.cached_units) * sweep.unit.tokens;
+            return tokens > 0 ? static_cast<double>(r.cache.metadata_bytes) / tokens : 0;
+          }));
+  }
+}
+
+// What kept requests from reusing more, in % of them.
+void print_limits(std::string& text, const BudgetResult& budget) {
+  text += "  reused no more because of:\n";
+  for (const SystemResult& system : budget.systems) {
+    double all = 0;
+    std::array<double, kReuseLimits> limits{};
+    for (const ReplayResult& order : system.orders) {
+      for (std::size_t i = 0; i < limits.size(); ++i) {
+        limits[i] += static_cast<double>(order.cache.limits[i]);
+        all += static_cast<double>(order.cache.limits[i]);
+      }
+    }
+    print(text, "  %-16s", system.system.c_str());
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      if (limits[i] == 0) continue;
+      print(text, " %s %.1f %%", std::string(name_of(static_cast<ReuseLimit>(i))).c_str(),
+            100 * limits[i] / all);
+    }
+    text += '\n';
   }
 }
 
@@ -98,6 +127,7 @@ std::string report_text(const SweepResult& sweep) {
     print(text, "\nbudget %.2f GB\n", budget.budget_bytes / 1e9);
     print_reuse(text, budget, sweep);
     print_costs(text, budget, sweep);
+    print_limits(text, budget);
   }
   return text;
 }

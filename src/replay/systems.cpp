@@ -17,8 +17,19 @@ namespace {
 SnapshotSettings branches_and_ends() {
   SnapshotSettings settings;
   settings.periodic_interval = settings.idle_interval = 0;
+  settings.generation_interval = settings.ladder_start = 0;
   settings.repeat_snapshot = settings.message_snapshot = false;
   return settings;
+}
+
+// More pages, or states, than a trace can fill.
+std::uint32_t most_slots(const Trace& trace, UnitSize unit) {
+  constexpr double kMost = std::numeric_limits<std::uint32_t>::max() - 1.0;
+  const double ratio = static_cast<double>(trace.block_tokens) / unit.tokens;
+  // Every request may leave a page of its own partly filled, and runs on one more.
+  const double pages = trace.block_count * ratio / unit.page_units +
+                       3.0 * static_cast<double>(trace.requests.size());
+  return static_cast<std::uint32_t>(std::min(2 * pages + 4096, kMost));
 }
 
 }  // namespace
@@ -29,14 +40,10 @@ bool needs_index(const std::string& system) {
 }
 
 Result<std::unique_ptr<CacheModel>> make_unlimited(const Trace& trace, UnitSize unit) {
-  const double ratio = static_cast<double>(trace.block_tokens) / unit.tokens;
-  // Every request may leave a page of its own partly filled, and runs on one more.
-  const double pages = trace.block_count * ratio / unit.page_units +
-                       3.0 * static_cast<double>(trace.requests.size());
-  constexpr double kMost = std::numeric_limits<std::uint32_t>::max() - 1.0;
   CacheConfig config;
+  config.eviction = "lru";  // which is never asked
   config.page_size = unit.page_units;
-  config.page_count = static_cast<std::uint32_t>(std::min(2 * pages + 4096, kMost));
+  config.page_count = most_slots(trace, unit);
   config.row_count = 0;
   config.wait_threshold = unit.units(config.wait_threshold);
   return make_real_cache(config);
@@ -65,7 +72,9 @@ Result<std::unique_ptr<CacheModel>> make_system(const std::string& name, const S
     settings.snapshot = branches_and_ends();
   }
   settings.eviction = name.substr(0, at);
-  STEMMA_TRY(const CacheConfig config, make_cache_config(input.model, settings, input.unit));
+  STEMMA_TRY(CacheConfig config, make_cache_config(input.model, settings, input.unit));
+  config.page_count = std::min(config.page_count, most_slots(input.trace, input.unit));
+  config.row_count = std::min(config.row_count, most_slots(input.trace, input.unit));
   return make_real_cache(config);
 }
 

@@ -245,7 +245,8 @@ Result<std::unique_ptr<CacheModel>> make_track_cache(const PathIndex& index,
                                                      const ModelCosts& model,
                                                      const CacheSettings& settings, UnitSize unit) {
   const double state = model.state(settings.codec);
-  const double state_bytes = state > 0 ? settings.budget_bytes * settings.state_share : 0;
+  const double state_bytes =
+      state > 0 ? settings.budget_bytes * settings.state_share.value_or(0.5) : 0;
   const double unit_bytes = model.kv_bytes * unit.tokens;
   const auto units = static_cast<std::int64_t>((settings.budget_bytes - state_bytes) / unit_bytes);
   const auto states = state > 0 ? static_cast<std::int64_t>(state_bytes / state) : 0;

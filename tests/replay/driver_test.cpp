@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
 #include "replay/driver.h"
-#include "small_traces.h"
 #include "replay/systems.h"
+#include "small_traces.h"
 
 namespace stemma::replay {
 namespace {
@@ -58,7 +58,8 @@ TEST(Replay, TheInfiniteCacheIsTheUpperBound) {
 {"timestamp": 18000, "input_length": 1024, "output_length": 1, "hash_ids": [1, 2]}
 )";
   EXPECT_EQ((SmallReplay{.text = text, .system = "infinite"}.result().hit_tokens), 1023u);
-  EXPECT_EQ((SmallReplay{.text = text, .budget = 26'000}.result().hit_tokens), 0u);
+  EXPECT_LT((SmallReplay{.text = text, .budget = 17'000, .concurrency = 1}.result().hit_tokens),
+            1023u);
 }
 
 TEST(Replay, TimeIsQueueAndPrefill) {
@@ -86,7 +87,7 @@ TEST(Replay, SubAgentsRunBesideTheirSession) {
 }
 
 TEST(Replay, WhatCanNeverFitIsRefusedAndCounted) {
-  const ReplayResult result = SmallReplay{.budget = 22'000, .concurrency = 1}.result();
+  const ReplayResult result = SmallReplay{.budget = 12'000, .concurrency = 1}.result();
   EXPECT_GT(result.refused, 0u);
   EXPECT_EQ(result.requests, 3u);
   EXPECT_EQ(result.prompt_tokens, 3400u);

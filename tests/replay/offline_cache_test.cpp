@@ -32,10 +32,10 @@ TEST(Offline, KeepsOneOfTwoThatTakeTurns) {
   std::string text;
   for (int i = 0; i < 10; ++i)
     text += request(i * 100, 2048, i % 2 == 0 ? "1, 2, 3, 4" : "5, 6, 7, 8");
-  // 50 KB hold one prompt (21 KB), its checkpoint and a running state.
-  const SweepResult result = swept(test::read(text).value(), {100'000}, 1);
+  // One prompt is 21 KB, a checkpoint or a running state 20.
+  const SweepResult result = swept(test::read(text).value(), {82'000}, 1);
+  EXPECT_LT(lru(result.budgets[0]).hit_tokens, offline(result.budgets[0]).hit_tokens);
   const std::uint64_t four_hits = 4 * 3 * 512;
-  EXPECT_EQ(lru(result.budgets[0]).hit_tokens, 0u);
   EXPECT_GE(offline(result.budgets[0]).hit_tokens, four_hits);
 }
 
