@@ -181,8 +181,15 @@ class Driver {
           continue;
         }
         ++result_.waits_memory;
-        blocked_ = true;
-        break;
+        if (running_ > 0) {
+          blocked_ = true;
+          break;
+        }
+        // Nothing runs that it could wait for.
+        ++result_.refused;
+        place = waiting_.erase(place);
+        end_request(index);
+        continue;
       }
       chain.running = std::get<std::unique_ptr<RunningRequest>>(std::move(outcome));
       start(index);

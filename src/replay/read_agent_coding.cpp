@@ -8,6 +8,7 @@
 // sessions share: its whole blocks get common ids by position.
 
 #include <algorithm>
+#include <optional>
 
 #include "replay/trace_builder.h"
 #include "replay/trace_reader.h"
@@ -17,6 +18,13 @@ namespace stemma::replay {
 namespace {
 
 using nlohmann::json;
+
+// Of a session's prompts, which are in memory at once while it is read. A line of differences can
+// stand for far more than it holds.
+constexpr std::size_t kMostExpanded = std::size_t{1} << 27;
+
+// Ids count up from 1, so a table by id does; larger ones are looked up.
+constexpr std::uint64_t kMostDenseIds = 1 << 22;
 
 bool recognizes(std::string_view line) {
   return line.find("\"block_size\"") != std::string_view::npos &&
@@ -102,6 +110,11 @@ class SessionReader {
       }
       for (std::uint64_t i = 0; i < count; ++i) blocks.push_back(block(first + i, blocks.size()));
     }
+    expanded_ += blocks.size();
+    if (expanded_ > kMostExpanded) {
+      return lines_.bad("the prompts of its session have more than " +
+                        std::to_string(kMostExpanded) + " blocks together");
+    }
     if (blocks.size() != whole) {
       return lines_.bad("keep and add give " + std::to_string(blocks.size()) + " blocks; " +
                         std::to_string(in) + " tokens have " + std::to_string(whole) +
@@ -112,27 +125,24 @@ class SessionReader {
 
   // The block with a session's id, which stands at `index` of a prompt.
   BlockId block(std::uint64_t id, std::size_t index) {
-    if (!head_known_ && index < head_) {
-      head_ids_.push_back(id);
-      return builder_.block(0, index);
+    if (id >= kMostDenseIds) return builder_.block(scope_, id);
+    if (id >= known_.size()) known_.resize(std::max<std::size_t>(id + 1, 2 * known_.size()));
+    std::optional<BlockId>& block = known_[id];
+    if (!block) {
+      const bool in_head = !head_known_ && index < head_;
+      block = in_head ? builder_.block(0, index) : builder_.own_block();
     }
-    // The head's ids come first and rise, so this is almost always one comparison.
-    if (!head_ids_.empty() && id <= head_ids_.back()) {
-      const auto place = std::find(head_ids_.begin(), head_ids_.end(), id);
-      if (place != head_ids_.end()) {
-        return builder_.block(0, static_cast<std::uint64_t>(place - head_ids_.begin()));
-      }
-    }
-    return builder_.block(scope_, id);
+    return *block;
   }
 
   const TraceLines& lines_;
   TraceBuilder& builder_;
   const std::uint64_t scope_;  // >= 1; 0 is the common head
   const Depth block_;
-  std::size_t head_ = 0;                 // its whole blocks
-  bool head_known_ = false;              // the first request was read
-  std::vector<std::uint64_t> head_ids_;  // of the first request's head, by position
+  std::size_t expanded_ = 0;                   // blocks of all prompts so far
+  std::size_t head_ = 0;                       // its whole blocks
+  bool head_known_ = false;                    // the first request was read
+  std::vector<std::optional<BlockId>> known_;  // by id, of the ids below kMostDenseIds
   std::vector<SubAgent> agents_;
 };
 

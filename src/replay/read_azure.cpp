@@ -97,7 +97,6 @@ Result<Trace> read(TraceLines& lines) {
       return lines.bad("its TIMESTAMP is before that of the line above");
     }
     TimedRequest request{*arrival, {*in, *out, 0, {}}};
-    for (Depth i = 0; i < *in / kBlock; ++i) request.request.blocks.push_back(builder.own_block());
     predecessors.push_back(requests.size());
     requests.push_back(std::move(request));
   }
