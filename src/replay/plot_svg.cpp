@@ -91,8 +91,9 @@ struct Axes {
 
 void draw_axes(Canvas& canvas, const Axes& axes, const SweepResult& sweep) {
   const std::string grid = "stroke=\"#dddddd\"";
-  for (int i = 0; i <= 5; ++i) {
-    const double share = axes.top * i / 5;
+  const int ticks = axes.top > 0.2 ? static_cast<int>(std::lround(axes.top * 10)) : 5;
+  for (int i = 0; i <= ticks; ++i) {
+    const double share = axes.top * i / ticks;
     canvas.line(kLeft, axes.y(share), kWidth - kRight, axes.y(share), grid);
     canvas.text(kLeft - 8, axes.y(share) + 4, number(100 * share), "text-anchor=\"end\"");
   }
