@@ -64,6 +64,10 @@ class Component {
   // Whether a node may go if it is an unpinned leaf.
   virtual bool empty(NodeId node) const = 0;
 
+  // How the entry at exactly `depth` on the path to `node` is used, if this component has one
+  // there.
+  virtual std::optional<EntryInfo> entry_at(NodeId node, Depth depth) const = 0;
+
   // ---- Eviction
   // Bytes that would be freed here if a leaf, or a node as if it were one, lost
   // its tokens from `from` (>= its start) on.

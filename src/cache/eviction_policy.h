@@ -34,11 +34,13 @@ struct EntryId {
 
 // Where on its path an entry lies, which says what would reuse it.
 enum class EntryPlace : std::uint8_t {
-  inside,  // on the way: serves prompts that leave the path between it and the
-           // next checkpoint
+  inside,  // on the way: serves prompts that leave the path between it and the next checkpoint
+  recent,  // shortly before the end of a path from which nobody has gone on: serves repeats and
+           // prompts that go on from there but differ at the very end
   fork,    // where paths part
   end,     // the last on its path: serves what goes on from there
 };
+inline constexpr int kEntryPlaces = 4;
 
 inline constexpr std::uint8_t kDefaultPriority = 35;  // of 0 to 100; TensorRT-LLM's default
 
@@ -49,7 +51,12 @@ struct EntryInfo {
   double bytes = 1;             // freed if it goes, with what goes along
   std::uint64_t last_used = 0;  // on the cache's logical clock, which counts uses of paths
   std::uint32_t uses = 0;       // requests that went on from it or passed its node's end
+  // Of the request that computed it: one more than that of the request whose path it went on from,
+  // 1 if it went on from nothing or left others' paths.
+  std::uint16_t turn = 1;
   EntryPlace place = EntryPlace::inside;
+  // It goes and is reused together with another entry, which is told of it.
+  bool stands_for_another = false;
   std::uint8_t priority = kDefaultPriority;  // the highest of the requests that used it
   double retain_until = 0;                   // seconds on the caller's clock; until then the
                                              // priority holds. 0: always
@@ -73,8 +80,11 @@ class EvictionPolicy {
   // The entry of these kinds (bit k: kind k) to give up first; nullopt if there
   // is none. Does not remove it.
   virtual std::optional<EntryId> victim(unsigned kinds) = 0;
-  // Whether a new entry is worth the place of the victim that would have to go.
-  virtual bool worth(const EntryInfo& /*candidate*/, EntryId /*victim*/) { return true; }
+  // Whether a new entry is worth the place of the victim that would have to go. By default only
+  // where paths part or end.
+  virtual bool worth(const EntryInfo& candidate, EntryId /*victim*/) {
+    return candidate.place >= EntryPlace::fork;
+  }
   // The logical clock and the caller's, before the calls of one request.
   virtual void advance(std::uint64_t /*clock*/, double /*now_seconds*/) {}
   // Memory it takes; 0 if it does not count.

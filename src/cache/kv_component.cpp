@@ -67,7 +67,11 @@ PageRef KvComponent::share_last(NodeId node, Depth depth) {
   return pool_.share(pages_[index_of(at)].data()[index - first_page(tree_[at])], true);
 }
 
-void KvComponent::use(NodeId leaf) { policy_.used({kind_, index_of(leaf)}, tail_info(leaf)); }
+void KvComponent::use(NodeId leaf, Depth hit) {
+  const Depth shorter = end_without_last_page(tree_[leaf]);
+  if (hit > tree_.restorable(tree_.covering(leaf, shorter), shorter))
+    policy_.used({kind_, index_of(leaf)}, tail_info(leaf));
+}
 
 void KvComponent::added(NodeId id, Holding& from) {
   const PageTable& table = static_cast<PageTable&>(from);
@@ -180,7 +184,19 @@ EntryInfo KvComponent::tail_info(NodeId id) const {
   info.bytes = std::max(tree_.bytes_above(id, from), static_cast<double>(pool_.slot_bytes()));
   info.last_used = node.last_used;
   info.uses = node.uses;
+  info.turn = node.turn;
   info.place = EntryPlace::end;
+  // A tail is reused where something deeper than KV is stored: that entry tells how.
+  if (const auto used = tree_.entry_at(id, usable)) {
+    info.uses = used->uses;
+    info.turn = used->turn;
+    info.place = used->place;
+    info.stands_for_another = true;
+    if (usable > left) {
+      info.cost = used->cost;
+      info.bytes = used->bytes;
+    }
+  }
   info.priority = node.priority;
   info.retain_until = node.retain_until;
   info.last_token = node.tokens().back();

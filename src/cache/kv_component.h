@@ -88,8 +88,9 @@ class KvComponent final : public Component {
   // The page with the KV at depth - 1, which `node` covers. Pinned.
   PageRef share_last(NodeId node, Depth depth);
 
-  // A request goes on from the end of a leaf.
-  void use(NodeId leaf);
+  // A request goes on from `hit`, which lies in a leaf: a use of its tail if that would not be
+  // possible without the last page.
+  void use(NodeId leaf, Depth hit);
 
   void added(NodeId node, Holding& from) override;
   void grown(NodeId leaf, Depth old_end, Holding& from) override;
@@ -100,6 +101,7 @@ class KvComponent final : public Component {
   Depth settle(NodeId node, Depth pinned, Depth to, Holding& holding) override;
   Depth restorable(NodeId, Depth limit) const override { return limit; }
   bool empty(NodeId) const override { return false; }
+  std::optional<EntryInfo> entry_at(NodeId, Depth) const override { return std::nullopt; }
   double bytes_above(NodeId leaf, Depth from) const override;
   void evict(std::uint32_t slot, std::uint32_t wanted) override;
   std::optional<std::string> verify(std::span<const LeaseView> leases) const override;

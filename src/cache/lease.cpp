@@ -61,7 +61,17 @@ void LeaseState::start(std::span<const Depth> message_ends) {
   Tree& tree = cache_.tree();
   const NodeId node = pin_.node;
   tree.use(node, kv_write_from_, retention_);
+  if (KvComponent* const kv = cache_.kv(); kv && tree[node].leaf() && hit_ > tree[node].start)
+    kv->use(node, hit_);
   StateComponent* const states = cache_.states();
+  int before = 0;
+  if (states) {
+    if (rows_.source && states->at_path_end(rows_.source->id()))
+      before = states->turn(rows_.source->id());
+  } else if (const NodeId from = tree.covering(node, hit_); hit_ > 0 && tree[from].leaf()) {
+    before = tree[from].turn;
+  }
+  pin_.turn = static_cast<std::uint16_t>(std::min(before + 1, 0xFFFF));
   if (rows_.source) states->use(rows_.source->id(), retention_);
 
   SnapshotInput input;
@@ -220,7 +230,7 @@ NodeId LeaseState::put_into_tree(Depth to) {
   const NodeId node =
       cache_.tree().extend(pin_, std::span<const Token>(tokens_).first(to), holdings_);
   for (StateRows::Mark& mark : rows_.written)
-    cache_.states()->attach(node, mark.depth, mark.source, std::move(mark.row));
+    cache_.states()->attach(node, mark.depth, mark.source, pin_.turn, std::move(mark.row));
   rows_.written.clear();
   return node;
 }
@@ -240,7 +250,7 @@ void LeaseState::finish() {
   if (!restored_) return;
   const NodeId node = put_into_tree(computed_);
   if (rows_.running && cache_.config().snapshot.end_snapshot) {
-    cache_.states()->attach(node, computed_, MarkSource::end, std::move(*rows_.running));
+    cache_.states()->attach(node, computed_, MarkSource::end, pin_.turn, std::move(*rows_.running));
     rows_.running.reset();
   }
 }

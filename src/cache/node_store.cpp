@@ -75,6 +75,7 @@ NodeId NodeStore::split(NodeId id, Depth depth) {
   upper.end = depth;
   upper.run.assign(tokens.first(cut));
   upper.uses = node.uses;
+  upper.turn = node.turn;
   upper.last_used = node.last_used;
   upper.priority = node.priority;
   upper.retain_until = node.retain_until;

@@ -37,6 +37,7 @@ struct Node {
   std::uint64_t generation : 16 = 0;  // how often the id named another node before
   float retain_until = 0;             // of `priority`; seconds on the caller's clock, 0 = always
   std::uint16_t uses = 0;             // requests that came through its end; stays at the largest
+  std::uint16_t turn = 0;             // of the request that computed its end (EntryInfo::turn)
 
   bool is_root() const { return parent == kNoNode; }
   bool leaf() const { return first_child == kNoNode; }

@@ -75,9 +75,17 @@ EntryInfo StateComponent::info(RowId row) const {
   info.bytes = static_cast<double>(pool_.slot_bytes());
   info.last_used = checkpoint.last_used;
   info.uses = checkpoint.uses;
+  info.turn = checkpoint.turn;
   const bool last = rows(checkpoint.node).back() == row;
   if (node.leaf() && last) {
     info.place = EntryPlace::end;
+    // A path's end is one thing: whatever its own node has goes with it, sooner or later, so it is
+    // worth all that the node saves, for all that the node takes.
+    const Depth base = tree_.restorable(node.parent, node.start);
+    info.cost = cost_.of(base, checkpoint.depth);
+    info.bytes = tree_.bytes_above(checkpoint.node, node.start);
+  } else if (node.leaf() && checkpoint.turn == node.turn) {
+    info.place = EntryPlace::recent;
   } else if (checkpoint.depth == node.end && tree_.nodes().is_fork(checkpoint.node)) {
     info.place = EntryPlace::fork;
   }
@@ -85,6 +93,12 @@ EntryInfo StateComponent::info(RowId row) const {
   info.retain_until = checkpoint.retain_until;
   info.last_token = node.tokens()[checkpoint.depth - node.start - 1];
   return info;
+}
+
+bool StateComponent::at_path_end(RowId row) const {
+  const Checkpoint& checkpoint = checkpoints_[index_of(row)];
+  const Node& node = tree_[checkpoint.node];
+  return node.leaf() && checkpoint.turn == node.turn;
 }
 
 EntryInfo StateComponent::candidate(NodeId node, Depth depth, MarkSource source) const {
@@ -112,7 +126,8 @@ void StateComponent::make_room(NodeId node) {
   grow_to(evicted_, size);
 }
 
-void StateComponent::attach(NodeId node, Depth depth, MarkSource source, RowRef row) {
+void StateComponent::attach(NodeId node, Depth depth, MarkSource source, std::uint16_t turn,
+                            RowRef row) {
   if (depth <= 0) return;
   const NodeId at = tree_.covering(node, depth);
   const std::size_t place = up_to(at, depth);
@@ -123,6 +138,7 @@ void StateComponent::attach(NodeId node, Depth depth, MarkSource source, RowRef 
                                 depth,
                                 tree_.clock(),
                                 0,
+                                turn,
                                 source,
                                 static_cast<std::uint8_t>(tree_[at].priority),
                                 tree_[at].retain_until};
@@ -211,6 +227,12 @@ void StateComponent::changed(NodeId node) {
 Depth StateComponent::restorable(NodeId node, Depth limit) const {
   const std::optional<RowId> row = deepest(node, limit);
   return row ? depth(*row) : 0;
+}
+
+std::optional<EntryInfo> StateComponent::entry_at(NodeId node, Depth depth) const {
+  const std::optional<RowId> row = deepest(node, depth);
+  if (!row || this->depth(*row) != depth) return std::nullopt;
+  return info(*row);
 }
 
 double StateComponent::bytes_above(NodeId leaf, Depth from) const {

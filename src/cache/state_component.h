@@ -53,6 +53,9 @@ class StateComponent final : public Component {
   // The deepest checkpoint on the path to `node` at a depth <= `limit`. O(nodes
   // passed + log checkpoints of a node).
   std::optional<RowId> deepest(NodeId node, Depth limit) const;
+  // Whether a request that goes on from it goes on from where another ended.
+  bool at_path_end(RowId row) const;
+  std::uint16_t turn(RowId row) const { return checkpoints_[index_of(row)].turn; }
   Depth depth(RowId row) const { return checkpoints_[index_of(row)].depth; }
 
   // Depths in (from, to] on the path to `node` that have a checkpoint.
@@ -64,7 +67,7 @@ class StateComponent final : public Component {
 
   // Adds a checkpoint on the path to `node`; drops the row if that depth has
   // one or is 0.
-  void attach(NodeId node, Depth depth, MarkSource source, RowRef row);
+  void attach(NodeId node, Depth depth, MarkSource source, std::uint16_t turn, RowRef row);
 
   // A request goes on from a checkpoint.
   void use(RowId row, const Retention& retention);
@@ -88,6 +91,7 @@ class StateComponent final : public Component {
   Depth settle(NodeId, Depth, Depth to, Holding&) override { return to; }
   Depth restorable(NodeId node, Depth limit) const override;
   bool empty(NodeId node) const override { return counts_[index_of(node)] == 0; }
+  std::optional<EntryInfo> entry_at(NodeId node, Depth depth) const override;
   double bytes_above(NodeId leaf, Depth from) const override;
   void evict(std::uint32_t slot, std::uint32_t wanted) override;
   std::optional<std::string> verify(std::span<const LeaseView> leases) const override;
@@ -99,6 +103,7 @@ class StateComponent final : public Component {
     Depth depth = 0;
     std::uint64_t last_used = 0;
     std::uint32_t uses = 0;
+    std::uint16_t turn = 1;
     MarkSource source = MarkSource::periodic;
     std::uint8_t priority = kDefaultPriority;
     float retain_until = 0;

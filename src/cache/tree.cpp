@@ -104,7 +104,8 @@ void Tree::take_off(Pin& pin) {
 void Tree::set_pin(Pin& pin, NodeId node, Depth depth) {
   const NodeId from = pin.node;
   if (from != kNoNode) take_off(pin);
-  pin = {node, depth};
+  pin.node = node;
+  pin.depth = depth;
   pins_[node].insert({depth, &pin});
   nodes_[node].pinned = true;
   changed(node);
@@ -145,11 +146,13 @@ NodeId Tree::extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* 
     tokens_ += rest.size();
     if (!nodes_[node].is_root() && nodes_[node].leaf()) {
       nodes_.grow(node, rest);
+      nodes_[node].turn = pin.turn;
       for (std::size_t i = 0; i < components_.size(); ++i)
         components_[i]->grown(node, depth, *holdings[i]);
     } else {
       const NodeId parent = node;
       node = nodes_.add_child(parent, rest);
+      nodes_[node].turn = pin.turn;
       nodes_[node].priority = nodes_[parent].priority;
       nodes_[node].retain_until = nodes_[parent].retain_until;
       for (std::size_t i = 0; i < components_.size(); ++i)
@@ -233,6 +236,13 @@ void Tree::prune(NodeId node, bool evicted) {
 void Tree::changed(NodeId node) {
   if (nodes_[node].is_root()) return;
   for (Component* component : components_) component->changed(node);
+}
+
+std::optional<EntryInfo> Tree::entry_at(NodeId node, Depth depth) const {
+  for (const Component* component : components_) {
+    if (auto entry = component->entry_at(covering(node, depth), depth)) return entry;
+  }
+  return std::nullopt;
 }
 
 double Tree::bytes_above(NodeId leaf, Depth from) const {

@@ -33,6 +33,7 @@ namespace stemma {
 struct Pin {
   NodeId node = kNoNode;
   Depth depth = 0;
+  std::uint16_t turn = 1;  // of its request: EntryInfo::turn
 };
 
 // How a request values what it uses.
@@ -118,6 +119,9 @@ class Tree {
   void prune(NodeId node, bool evicted);
   // For components: what they keep at the node changed.
   void changed(NodeId node);
+
+  // How the deepest kind of entry at exactly `depth` on the path to `node` is used.
+  std::optional<EntryInfo> entry_at(NodeId node, Depth depth) const;
 
   // Bytes that would be freed if a leaf, or a node as if it were one, lost its
   // tokens from `from`

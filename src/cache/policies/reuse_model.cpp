@@ -1,4 +1,4 @@
-// Bins, fading and the densities.
+// Bins, fading, hazards and indices.
 
 #include "cache/policies/reuse_model.h"
 
@@ -10,57 +10,164 @@ namespace stemma {
 
 namespace {
 
-// The prior: so many reuses in a time that makes reuse within the present age
-// as likely as not.
-constexpr double kPriorReuses = 2;
-constexpr double kYoungest = 8;  // requests: below this, age says nothing
-constexpr std::uint64_t kLearnEvery = 4096;
-constexpr double kFade = 0.93;  // at each learning: half-life of about 40,000 events
+constexpr double kYoung = 8;  // requests: below this, age says little
+// What a parent weighs against the reuses of a class of its own: many, since reuses come in bursts
+// that depend on each other, and a class that was given up early has seen few late ages.
+constexpr double kParentEvents = 100;
+constexpr std::uint64_t kLearnEvery = 2048;
+constexpr double kFade = 0.95;
+
+// Bin 2 o + h holds ages from 2^o (1 + h / 2) - 1 on.
+double start(int bin) { return std::ldexp(1 + bin % 2 / 2.0, bin / 2) - 1; }
+double middle(int bin) { return (start(bin) + start(bin + 1)) / 2; }
+double width(int bin) { return start(bin + 1) - start(bin); }
+
+using Bins = std::array<double, ReuseModel::kBins>;
+
+// Before anything is known: a reuse within as much time again as has passed is as likely as not.
+Bins prior() {
+  Bins hazard;
+  for (int b = 0; b < ReuseModel::kBins; ++b) hazard[b] = 0.5 / (middle(b) + kYoung);
+  return hazard;
+}
+
+Bins gittins(const Bins& hazard, double factor) {
+  Bins index;
+  for (int b = 0; b < ReuseModel::kBins; ++b) {
+    double alive = 1;
+    double time = 0;
+    double best = 0;
+    for (int t = b; t < ReuseModel::kBins; ++t) {
+      const double h = hazard[t] * factor;
+      const double survives = std::exp(-h * (t == b ? width(b) / 2 : width(t)));
+      time += alive * (1 - survives) / h;
+      alive *= survives;
+      best = std::max(best, (1 - alive) / time);
+    }
+    index[b] = best;
+  }
+  return index;
+}
+
+// The curve that the counts say, drawn to `parent`: first as a whole, then bin by bin.
+Bins curve_of(const Bins& reused, const Bins& exposed, const Bins& parent) {
+  double reuses = kParentEvents;
+  double expected = kParentEvents;
+  for (int b = 0; b < ReuseModel::kBins; ++b) {
+    reuses += reused[b];
+    expected += exposed[b] * parent[b];
+  }
+  Bins hazard;
+  for (int b = 0; b < ReuseModel::kBins; ++b) {
+    const double drawn = parent[b] * reuses / expected;
+    hazard[b] = (reused[b] + kParentEvents) / (exposed[b] + kParentEvents / drawn);
+  }
+  return hazard;
+}
+
+// Requests that entries spent in each bin, from the bins at which they ended.
+Bins exposure_of(const Bins& reused, const Bins& left) {
+  Bins exposure{};
+  double beyond = 0;  // entries that ended in a later bin
+  for (int b = ReuseModel::kBins - 1; b >= 0; --b) {
+    const double here = reused[b] + left[b];
+    exposure[b] = (beyond + here / 2) * width(b);
+    beyond += here;
+  }
+  return exposure;
+}
+
+int product(const std::vector<int>& factors) {
+  int result = 1;
+  for (const int factor : factors) result *= factor;
+  return result;
+}
 
 }  // namespace
 
-// Bin 4 o + q holds ages from 2^o (1 + q / 4) - 1 on.
+ReuseModel::ReuseModel(int groups, std::vector<int> features)
+    : groups_(groups), features_(std::move(features)), leaves_(groups * product(features_)) {
+  curves_.assign(groups_, prior());
+}
+
 int ReuseModel::bin(std::uint64_t age) {
-  const std::uint64_t x = std::min<std::uint64_t>(age + 1, (std::uint64_t{1} << 28) - 1);
+  const std::uint64_t x = std::min<std::uint64_t>(age + 1, (std::uint64_t{1} << 24) - 1);
   const int octave = std::bit_width(x) - 1;
-  const int quarter = octave >= 2 ? static_cast<int>((x >> (octave - 2)) & 3)
-                                  : static_cast<int>((x << (2 - octave)) & 3);
-  return 4 * octave + quarter;
+  return 2 * octave + (octave > 0 ? static_cast<int>(x >> (octave - 1) & 1) : 0);
 }
 
-double ReuseModel::start(int bin) { return std::ldexp(1 + bin % 4 / 4.0, bin / 4) - 1; }
-
-ReuseModel::Class::Class() {
-  for (int b = 0; b < kBins; ++b) density[b] = 1 / (2 * (start(b) + kYoungest));
+void ReuseModel::reused(int of_class, std::uint64_t age) {
+  count(of_class, leaves_[of_class].reused[bin(age)]);
+}
+void ReuseModel::left(int of_class, std::uint64_t age) {
+  count(of_class, leaves_[of_class].left[bin(age)]);
 }
 
-void ReuseModel::count(double& counter, double weight) {
-  counter += weight;
+void ReuseModel::count(int of_class, double& counter) {
+  counter += 1;
+  leaves_[of_class].seen = true;
   if (++events_ < learn_at_) return;
   learn();
   learn_at_ = events_ + std::min(events_, kLearnEvery);
 }
 
 void ReuseModel::learn() {
-  const bool fades = events_ >= kLearnEvery;
-  for (Class& c : classes_) {
-    double reuses = 0;  // at ages of bin b and above
-    double events = 0;
-    double time = 0;  // beyond the start of bin b
-    for (int b = kBins - 1; b >= 0; --b) {
-      const double here = c.reused[b] + c.evicted[b];
-      const double width = start(b + 1) - start(b);
-      time += events * width + here * width / 2;
-      events += here;
-      reuses += c.reused[b];
-      const double prior_time = kPriorReuses * 2 * (start(b) + kYoungest);
-      c.density[b] = (reuses + kPriorReuses) / (time + prior_time);
-      if (fades) {
-        c.reused[b] *= kFade;
-        c.evicted[b] *= kFade;
-      }
+  const auto per_group = static_cast<int>(leaves_.size()) / groups_;
+  std::vector<Bins> reused(groups_, Bins{});
+  std::vector<Bins> exposed(groups_, Bins{});
+  Bins all_reused{};
+  Bins all_exposed{};
+  for (std::size_t i = 0; i < leaves_.size(); ++i) {
+    Leaf& leaf = leaves_[i];
+    if (!leaf.seen) continue;
+    leaf.exposed = exposure_of(leaf.reused, leaf.left);
+    for (int b = 0; b < kBins; ++b) {
+      reused[i / per_group][b] += leaf.reused[b];
+      exposed[i / per_group][b] += leaf.exposed[b];
+      all_reused[b] += leaf.reused[b];
+      all_exposed[b] += leaf.exposed[b];
     }
   }
+  const Bins common = curve_of(all_reused, all_exposed, prior());
+
+  for (int group = 0; group < groups_; ++group) {
+    const Bins& curve = curves_[group] = curve_of(reused[group], exposed[group], common);
+    std::vector<double> factors{1};  // of the classes of one level
+    for (std::size_t level = 1; level <= features_.size(); ++level) {
+      int count = 1;
+      for (std::size_t f = 0; f < level; ++f) count *= features_[f];
+      const int leaves = per_group / count;
+      std::vector<double> finer(count);
+      for (int c = 0; c < count; ++c) {
+        const double parent = factors[c / features_[level - 1]];
+        double reuses = kParentEvents;
+        double expected = kParentEvents;
+        for (int l = 0; l < leaves; ++l) {
+          const Leaf& leaf = leaves_[group * per_group + c * leaves + l];
+          if (!leaf.seen) continue;
+          for (int b = 0; b < kBins; ++b) {
+            reuses += leaf.reused[b];
+            expected += leaf.exposed[b] * curve[b] * parent;
+          }
+        }
+        finer[c] = parent * reuses / expected;
+      }
+      factors = std::move(finer);
+    }
+    for (int i = 0; i < per_group; ++i) leaves_[group * per_group + i].factor = factors[i];
+  }
+  ++learned_;
+  for (Leaf& leaf : leaves_) {
+    for (int b = 0; b < kBins; ++b) {
+      leaf.reused[b] *= kFade;
+      leaf.left[b] *= kFade;
+    }
+  }
+}
+
+void ReuseModel::update(Leaf& leaf, int of_class) {
+  leaf.index = gittins(curves_[of_class / (leaves_.size() / groups_)], leaf.factor);
+  leaf.learned = learned_;
 }
 
 }  // namespace stemma

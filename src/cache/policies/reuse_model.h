@@ -1,23 +1,24 @@
 #pragma once
-// How likely, and how soon, an entry of a class is reused, given how long ago
-// it was last used: learned from what happens, with no parameter taken from any
-// workload.
+// How likely, and how soon, an entry is reused, given what it is and how long ago it was last used:
+// learned from what happens, with no parameter taken from any workload.
 //
-// For each class it counts at which ages entries were reused and at which they
-// were evicted. The value of keeping an entry of age a for one more request is
-// its hit density (Beckmann, Chen and Cidon, "LHD: Improving Cache Hit Rate by
-// Maximizing Hit Density", NSDI 2018):
+// It estimates the hazard of reuse h(a), reuses per request of an entry of age a, as a life table
+// does (Kaplan and Meier 1958): what leaves unused is censored, so it does not matter when the
+// cache had to give entries up. Classes form a tree: an entry belongs to a group (say, the last
+// states of paths), and inside it to ever finer classes by its features. Each group has a curve of
+// its own over ages; each finer class multiplies its parent's curve. All are drawn to their parents
+// by the weight of a hundred events, so a class with little data is its parent.
 //
-//     density(a) = expected reuses after a / expected time in the cache after a
-//                = sum of reuses at ages >= a / sum over events at ages x >= a
-//                of (x - a)
+// What to keep entries for is the Gittins index of the hazard,
 //
-// Ages are in requests, in bins of a quarter of a power of two. Counts fade, so
-// that the model follows the load. Where a class has few events, a weak prior
-// stands in: a reuse is as likely as not within as much time again as has
-// passed.
+//     index(a) = max over t of  P(reuse before a + t) / E[time until reuse or a + t],
 //
-// Threads: none. Costs: O(1) an event, amortized; O(1) a density.
+// the best rate of reuse that an entry of age a can give for its place (h(a) itself where h falls).
+//
+// Ages are in requests, in bins of half a power of two. Counts fade, so that the model follows the
+// load.
+//
+// Threads: none. Costs: O(1) an event, amortized; O(1) an index.
 
 #include <array>
 #include <cstdint>
@@ -27,34 +28,46 @@ namespace stemma {
 
 class ReuseModel {
  public:
-  static constexpr int kBins = 4 * 28;
+  static constexpr int kBins = 2 * 24;
 
-  explicit ReuseModel(int classes) : classes_(static_cast<std::size_t>(classes)) {}
+  // `groups` groups; inside each, features with so many values each, the first the coarsest.
+  ReuseModel(int groups, std::vector<int> features);
 
-  void reused(int of_class, std::uint64_t age, double weight = 1) {
-    count(classes_[of_class].reused[bin(age)], weight);
-  }
-  void evicted(int of_class, std::uint64_t age) { count(classes_[of_class].evicted[bin(age)], 1); }
+  // Classes are numbered (group * f0 + v0) * f1 + v1 ... for feature values v.
+  int classes() const { return static_cast<int>(leaves_.size()); }
 
-  // Expected reuses per request of an entry of this class and age.
-  double density(int of_class, std::uint64_t age) const {
-    return classes_[of_class].density[bin(age)];
+  void reused(int of_class, std::uint64_t age);
+  void left(int of_class, std::uint64_t age);
+
+  // Expected reuses per request, at best.
+  double index(int of_class, std::uint64_t age) {
+    Leaf& leaf = leaves_[of_class];
+    if (leaf.learned != learned_) update(leaf, of_class);
+    return leaf.index[bin(age)];
   }
 
  private:
-  struct Class {
-    Class();
-    std::array<double, kBins> reused{};
-    std::array<double, kBins> evicted{};
-    std::array<double, kBins> density;
+  using Bins = std::array<double, kBins>;
+  struct Leaf {
+    Bins reused{};
+    Bins left{};
+    Bins exposed{};  // as of the last learning
+    Bins index;
+    double factor = 1;  // of the group's curve
+    bool seen = false;
+    std::uint32_t learned = 0;  // when `index` was computed
   };
 
   static int bin(std::uint64_t age);
-  static double start(int bin);
-  void count(double& counter, double weight);
+  void count(int of_class, double& counter);
   void learn();
+  void update(Leaf& leaf, int of_class);
 
-  std::vector<Class> classes_;
+  const int groups_;
+  const std::vector<int> features_;
+  std::vector<Leaf> leaves_;
+  std::vector<Bins> curves_;  // by group
+  std::uint32_t learned_ = 1;
   std::uint64_t events_ = 0;
   std::uint64_t learn_at_ = 64;
 };

@@ -1,14 +1,12 @@
-// What is worth least goes first: expected reuses per request (ReuseModel) x
-// cost of computing it again / bytes freed.
+// What is worth least goes first: expected reuses per request (ReuseModel) x cost of computing it
+// again / bytes freed.
 //
-// Entries fall into classes by what kind they are, where on their path they lie
-// and how often they were used; the model learns each class's reuse from what
-// happens to it. Inside a class, entries of nearly equal cost per byte (a
-// quarter of a power of two) wait in one heap by last use: the oldest of each
-// heap is a candidate, and the candidate of least value is the victim.
+// The model learns how entries are reused by where they lie on their path, by the turn of the
+// request that computed them, and by how much they would cost. Entries of one class and of nearly
+// equal cost per byte (a quarter of a power of two) wait in one heap by last use: the oldest of
+// each heap is a candidate, and the candidate of least value is the victim.
 //
-// Costs: O(log entries) a change; a victim O(heaps that are not empty), some
-// hundreds at most.
+// Costs: O(log entries) a change; a victim O(heaps that are not empty), some hundreds at most.
 
 #include <algorithm>
 #include <array>
@@ -26,38 +24,40 @@ namespace stemma {
 
 namespace {
 
-constexpr int kPlaces = 3;
-constexpr int kUses = 6;  // 0, 1, 2, 3-4, 5-8, more
-constexpr int kClasses = kEntryKinds * kPlaces * kUses;
-constexpr int kWorths = 256;  // quarters of powers of two of cost per byte
-static_assert(kClasses <= 1 << 15 && kWorths <= 1 << 8);  // ValuePolicy::State
+constexpr int kTurns = 5;     // 1, 2, 3-4, 5-8, more
+constexpr int kSizes = 7;     // of cost, in powers of eight
+constexpr int kWorths = 256;  // of cost per byte, in quarters of powers of two
+constexpr int kClasses = kEntryPlaces * kTurns * kSizes;
+static_assert(kClasses <= 1 << 14 && kWorths <= 1 << 8);  // ValuePolicy::State
 
-int uses_class(std::uint32_t uses) {
-  if (uses < 3) return static_cast<int>(uses);
-  return uses < 5 ? 3 : uses < 9 ? 4 : 5;
+int turn_class(std::uint16_t turn) {
+  return turn <= 2 ? std::max(0, turn - 1) : turn <= 4 ? 2 : turn <= 8 ? 3 : 4;
+}
+
+int size_class(double cost) {
+  return cost <= 0 ? 0 : std::clamp(static_cast<int>(std::log2(cost) / 3) + 1, 0, kSizes - 1);
 }
 
 class ValuePolicy final : public EvictionPolicy {
  public:
-  ValuePolicy() : model_(kClasses) {}
+  ValuePolicy() : model_(kEntryPlaces, {kTurns, kSizes}) {}
 
   void put(EntryId entry, const EntryInfo& info) override {
     State& state = state_of(entry);
     if (!state.known) state.since = requests_;
     state.known = true;
-    state.of_class = static_cast<std::uint64_t>(class_of(entry.kind, info));
-    state.worth = static_cast<std::uint64_t>(worth_of(info));
+    describe(state, info);
     watch_expiry(entry, info);
-    forest_.put(heap_of(class_of(state), worth_of(state)), entry, state.since);
+    forest_.put(heap_of(state, entry.kind), entry, state.since);
   }
 
   void used(EntryId entry, const EntryInfo& info) override {
     State& state = state_of(entry);
-    if (state.known) model_.reused(class_of(state), requests_ - state.since);
+    if (state.known && !info.stands_for_another)
+      model_.reused(class_of(state), requests_ - state.since);
     state.known = true;
     state.since = requests_;
-    state.of_class = static_cast<std::uint64_t>(class_of(entry.kind, info));
-    state.worth = static_cast<std::uint64_t>(worth_of(info));
+    describe(state, info);
     if (forest_.contains(entry)) put(entry, info);
   }
 
@@ -69,7 +69,8 @@ class ValuePolicy final : public EvictionPolicy {
   void erase(EntryId entry, bool evicted) override {
     hold(entry);
     State& state = state_of(entry);
-    if (state.known && evicted) model_.evicted(class_of(state), requests_ - state.since);
+    if (state.known && evicted && !state.stands_for_another)
+      model_.left(class_of(state), requests_ - state.since);
     state = {};
   }
 
@@ -110,57 +111,62 @@ class ValuePolicy final : public EvictionPolicy {
   }
 
   bool worth(const EntryInfo& candidate, EntryId victim) override {
-    // A checkpoint: the only kind that is optional.
-    const std::uint32_t heap = heap_of(class_of(victim.kind, candidate), worth_of(candidate));
+    if (candidate.place < EntryPlace::fork) return false;
+    State fresh;
+    describe(fresh, candidate);
     const State& state = state_of(victim);
-    return value_of(heap, requests_) >
-           value_of(heap_of(class_of(state), worth_of(state)), state.since);
+    return value_of(heap_of(fresh, victim.kind), requests_) >
+           value_of(heap_of(state, victim.kind), state.since);
   }
 
  private:
   // In 8 bytes.
   struct State {
     std::uint64_t since : 40 = 0;  // the request that last used it
-    std::uint64_t of_class : 15 = 0;
+    std::uint64_t of_class : 14 = 0;
     std::uint64_t worth : 8 = 0;
     std::uint64_t known : 1 = 0;
+    std::uint64_t stands_for_another : 1 = 0;
   };
 
-  // Of equal values the oldest goes first; then by number, so that nothing
-  // depends on the order of the heaps.
+  // Of equal values the oldest goes first; then by number, so that nothing depends on the order of
+  // the heaps.
   static bool before(const HeapForest::Item& a, const HeapForest::Item& b) {
     return std::tie(a.key, a.entry.kind, a.entry.slot) <
            std::tie(b.key, b.entry.kind, b.entry.slot);
   }
 
-  static int class_of(const State& state) { return static_cast<int>(state.of_class); }
-  static int worth_of(const State& state) { return static_cast<int>(state.worth); }
   State& state_of(EntryId entry) {
     auto& states = states_[entry.kind];
-    grow_to(states, entry.slot + std::size_t{1});
+    if (entry.slot >= states.size()) grow_to(states, entry.slot + 1);
     return states[entry.slot];
   }
 
-  static int class_of(EntryKind kind, const EntryInfo& info) {
-    return (kind * kPlaces + static_cast<int>(info.place)) * kUses + uses_class(info.uses);
-  }
-
-  // Quarters of powers of two of cost per byte, times what the priority makes
-  // of it: a factor of two for each 8 steps from the default.
-  int worth_of(const EntryInfo& info) const {
-    if (info.cost <= 0) return 0;
+  void describe(State& state, const EntryInfo& info) const {
+    const int group = static_cast<int>(info.place);
+    state.of_class = static_cast<std::uint64_t>((group * kTurns + turn_class(info.turn)) * kSizes +
+                                                size_class(info.cost));
+    state.stands_for_another = info.stands_for_another;
+    state.worth = 0;
+    if (info.cost <= 0) return;
+    // The priority counts for a factor of two for each 8 steps from the default.
     const bool holds = info.retain_until == 0 || info.retain_until > now_;
     const int level = holds ? info.priority - kDefaultPriority : 0;
     const double quarters = 4 * std::log2(info.cost / info.bytes) + level / 2.0;
-    return std::clamp(static_cast<int>(std::lround(quarters)) + kWorths / 2, 1, kWorths - 1);
+    state.worth = static_cast<std::uint64_t>(
+        std::clamp(static_cast<int>(std::lround(quarters)) + kWorths / 2, 1, kWorths - 1));
   }
-  static std::uint32_t heap_of(int of_class, int worth) {
-    return static_cast<std::uint32_t>(of_class * kWorths + worth);
+
+  static int class_of(const State& state) { return static_cast<int>(state.of_class); }
+  // A heap has entries of one kind, class and worth.
+  static std::uint32_t heap_of(const State& state, EntryKind kind) {
+    return static_cast<std::uint32_t>((state.of_class * kWorths + state.worth) * kEntryKinds +
+                                      kind);
   }
-  double value_of(std::uint32_t heap, std::uint64_t since) const {
-    const int worth = static_cast<int>(heap % kWorths);
+  double value_of(std::uint32_t heap, std::uint64_t since) {
+    const int worth = static_cast<int>(heap / kEntryKinds % kWorths);
     if (worth == 0) return 0;
-    return model_.density(static_cast<int>(heap / kWorths), requests_ - since) *
+    return model_.index(static_cast<int>(heap / kEntryKinds / kWorths), requests_ - since) *
            std::exp2((worth - kWorths / 2) / 4.0);
   }
 
