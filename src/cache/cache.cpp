@@ -454,6 +454,32 @@ std::string_view name_of(ReuseLimit limit) {
   return "";
 }
 
+std::string_view name_of(WaitReason reason) {
+  switch (reason) {
+    case WaitReason::prefix_in_flight:
+      return "prefix_in_flight";
+    case WaitReason::no_pages:
+      return "no_pages";
+    case WaitReason::no_rows:
+      return "no_rows";
+  }
+  return "";
+}
+
+std::string_view name_of(SchedulerStrategy strategy) {
+  switch (strategy) {
+    case SchedulerStrategy::automatic:
+      return "auto";
+    case SchedulerStrategy::no_buffer:
+      return "no_buffer";
+    case SchedulerStrategy::extra_buffer:
+      return "extra_buffer";
+    case SchedulerStrategy::extra_buffer_lazy:
+      return "extra_buffer_lazy";
+  }
+  return "";
+}
+
 Cache::Cache(std::unique_ptr<CacheImpl> impl) : impl_(std::move(impl)) {}
 Cache::~Cache() = default;
 

@@ -52,6 +52,9 @@ enum class SchedulerStrategy : std::uint8_t {
   extra_buffer_lazy,  // at marks too; a row is taken in the step that needs it
 };
 
+// "auto", "no_buffer", "extra_buffer", "extra_buffer_lazy".
+std::string_view name_of(SchedulerStrategy strategy);
+
 struct CacheConfig {
   int page_size = 16;            // 1 to 256
   std::uint32_t page_count = 0;  // 0 for models without full attention
@@ -115,6 +118,8 @@ enum class WaitReason : std::uint8_t {
   no_pages,
   no_rows,
 };
+inline constexpr int kWaitReasons = 3;
+std::string_view name_of(WaitReason reason);
 
 // What a prompt would reuse, and why not more. For people and for
 // /v1/cache/explain.

@@ -8,6 +8,28 @@
 
 namespace stemma {
 
+std::string_view name_of(MarkSource source) {
+  switch (source) {
+    case MarkSource::periodic:
+      return "periodic";
+    case MarkSource::ladder:
+      return "ladder";
+    case MarkSource::offset:
+      return "offset";
+    case MarkSource::message_end:
+      return "message_end";
+    case MarkSource::fork:
+      return "fork";
+    case MarkSource::branch:
+      return "branch";
+    case MarkSource::repeat:
+      return "repeat";
+    case MarkSource::end:
+      return "end";
+  }
+  return "";
+}
+
 bool more_valuable(const PlannedMark& a, const PlannedMark& b) {
   if (a.source != b.source) return a.source > b.source;
   if (a.source == MarkSource::periodic || a.source == MarkSource::ladder) {

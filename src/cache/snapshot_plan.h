@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/ids.h"
@@ -49,6 +50,9 @@ enum class MarkSource : std::uint8_t {
   repeat,
   end,
 };
+
+// "periodic", "ladder", "offset", "message_end", "fork", "branch", "repeat", "end".
+std::string_view name_of(MarkSource source);
 
 struct PlannedMark {
   Depth depth;
