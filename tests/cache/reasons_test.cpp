@@ -1,0 +1,45 @@
+// Why a prompt reuses no more: the reason that no server on a CPU can give, whose kernels store
+// states at every depth. The others are provoked over HTTP (tests/e2e/test_cache_reasons.py).
+
+#include <numeric>
+#include <variant>
+
+#include "simulated_engine.h"
+
+namespace stemma {
+namespace {
+
+std::vector<Token> tokens_from(Token first, int count) {
+  std::vector<Token> tokens(static_cast<std::size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+TEST(Reasons, BelowTheGridIsSaidWhereTheKernelsStoreNoState) {
+  CacheConfig config;
+  config.page_count = 100;
+  config.row_count = 20;
+  config.state_grid = 64;
+  SimulatedEngine engine(config);
+  const auto cache = Cache::create(config).value();
+  const NamespaceId ns = cache->namespace_for("model");
+  const auto known = tokens_from(0, 150);
+  {
+    SimulatedEngine::Sequence first{ns, std::get<Lease>(cache->acquire({ns, known})), 150};
+    engine.restore(first);
+    engine.compute(first, 150);
+    first.lease.publish(150);
+    std::move(first.lease).finish();
+  }
+  std::vector<Token> other(known.begin(), known.begin() + 100);
+  const auto tail = tokens_from(1000, 20);
+  other.insert(other.end(), tail.begin(), tail.end());
+  const Lookup found = cache->lookup(ns, other);
+  EXPECT_EQ(found.matched, 100);
+  EXPECT_EQ(found.usable, 64);
+  EXPECT_EQ(found.limit, ReuseLimit::below_grid);
+  for (const PlannedMark& mark : cache->explain({ns, other}).planned) EXPECT_EQ(mark.depth % 64, 0);
+}
+
+}  // namespace
+}  // namespace stemma
