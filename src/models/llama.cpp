@@ -81,7 +81,7 @@ class DenseModel final : public Model {
       model->blocks_.push_back(std::move(block));
     }
     STEMMA_CHECK(weights.check_nothing_left(sizes.layers));
-    STEMMA_TRY(model->info_, describe_model(*file, sizes, weights));
+    STEMMA_TRY(model->info_, describe_model(*file, sizes, weights, sizes.layers));
     return model;
   }
 

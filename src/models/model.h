@@ -26,6 +26,10 @@ struct ModelInfo {
   std::int64_t parameters;
   std::size_t weight_bytes;
   std::string weight_types;  // "Q8_0 (187), F32 (96)"
+  // What computing a prompt's token takes, without its logits: in all layers, and for each token
+  // before it.
+  double flops_per_token;
+  double flops_per_token_and_depth;
 };
 
 class Model {

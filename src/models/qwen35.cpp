@@ -169,7 +169,12 @@ class Qwen35Model final : public Model {
       STEMMA_CHECK(model->load_block(weights, i, recurrent[static_cast<std::size_t>(i)]));
     }
     STEMMA_CHECK(weights.check_nothing_left(model->config_.layers));
-    STEMMA_TRY(model->info_, describe_model(*file, model->config_, weights));
+    STEMMA_TRY(model->info_,
+               describe_model(*file, model->config_, weights, model->attention_layers_));
+    // Per element of a recurrent matrix: the decay (1), S k, the rank-1 update and S q (2 each).
+    const DeltaNetConfig& net = model->net_;
+    model->info_.flops_per_token += 7.0 * static_cast<double>(model->recurrent_layers_ * net.h_v *
+                                                              net.head_size * net.head_size);
     return model;
   }
 

@@ -127,11 +127,16 @@ Result<TokenEnds> load_token_ends(WeightLoader& weights, const TransformerConfig
   return ends;
 }
 
-Result<ModelInfo> describe_model(const GgufFile& file, const TransformerConfig& config, const WeightLoader& weights) {
+Result<ModelInfo> describe_model(const GgufFile& file, const TransformerConfig& config,
+                                 const WeightLoader& weights, std::int64_t attention_layers) {
   STEMMA_TRY(const auto name, file.find_string("general.name"));
+  const std::int64_t end_matrices = file.find_tensor("output.weight") != nullptr ? 2 : 1;
+  const std::int64_t in_blocks =
+      weights.parameters() - end_matrices * config.width * config.vocabulary;
   return ModelInfo{
       .architecture = file.architecture(),
-      .name = name && !name->empty() ? std::string(*name) : std::filesystem::path(file.path()).stem().string(),
+      .name = name && !name->empty() ? std::string(*name)
+                                     : std::filesystem::path(file.path()).stem().string(),
       .fingerprint = fingerprint(file),
       .vocabulary = config.vocabulary,
       .width = config.width,
@@ -140,6 +145,10 @@ Result<ModelInfo> describe_model(const GgufFile& file, const TransformerConfig& 
       .parameters = weights.parameters(),
       .weight_bytes = weights.bytes(),
       .weight_types = weights.types(),
+      .flops_per_token = 2.0 * static_cast<double>(in_blocks),
+      // A product with a key and one with a value, for each query head.
+      .flops_per_token_and_depth =
+          4.0 * static_cast<double>(attention_layers * config.n_head * config.head_size),
   };
 }
 

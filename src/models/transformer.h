@@ -75,7 +75,10 @@ struct TokenEnds {
 
 Result<TokenEnds> load_token_ends(WeightLoader& weights, const TransformerConfig& config);
 
-// The parts of ModelInfo that every architecture fills alike.
-Result<ModelInfo> describe_model(const GgufFile& file, const TransformerConfig& config, const WeightLoader& weights);
+// ModelInfo of a dense decoder: each weight of its blocks is used once a token. An architecture
+// adds to its FLOPs what it does beside products and attention. `attention_layers`: those that look
+// at all tokens before one.
+Result<ModelInfo> describe_model(const GgufFile& file, const TransformerConfig& config,
+                                 const WeightLoader& weights, std::int64_t attention_layers);
 
 }  // namespace stemma
