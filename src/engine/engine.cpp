@@ -17,7 +17,10 @@
 #include <tuple>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "engine/mailbox.h"
+#include "engine/reuse_advice.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/step_builder.h"
@@ -70,12 +73,14 @@ class EngineImpl final : public Engine {
     auto sequence = std::make_unique<Sequence>();
     sequence->tokens = std::move(request.prompt);
     sequence->message_ends = std::move(request.message_ends);
+    sequence->priority = request.priority;
+    sequence->retention_seconds = request.retention_seconds;
     sequence->max_tokens = request.max_tokens;
     sequence->sampler = std::move(sampler);
     sequence->sink = std::move(sink);
     sequence->submitted = Clock::now();
     sequence->result.prompt_tokens = static_cast<int>(sequence->tokens.size());
-    const std::string namespace_key = model_.info().fingerprint + '\0' + request.cache_salt;
+    sequence->namespace_key = namespace_key(request);
 
     return mailbox_.post([&](Mailbox::Mail& mail) -> Result<RequestId> {
       if (mail.stop) return fail(ErrorCode::server_shutting_down);
@@ -85,9 +90,18 @@ class EngineImpl final : public Engine {
       }
       const RequestId id{++last_id_};
       sequence->id = id;
-      sequence->namespace_key = namespace_key;
       mail.submitted.push_back(std::move(sequence));
       return id;
+    });
+  }
+
+  Status explain(GenerationRequest request, OnExplained done) override {
+    STEMMA_CHECK(check(request));
+    Question question{namespace_key(request), std::move(request), std::move(done)};
+    return mailbox_.post([&](Mailbox::Mail& mail) -> Status {
+      if (mail.stop) return fail(ErrorCode::server_shutting_down);
+      mail.questions.push_back(std::move(question));
+      return {};
     });
   }
 
@@ -108,6 +122,12 @@ class EngineImpl final : public Engine {
   const MemorySplit& memory_split() const override { return split_; }
 
  private:
+  // What requests must have in common to share: the model, later also an adapter, whose fingerprint
+  // goes behind the model's (both are of fixed length), and the salt. Thread-safe.
+  std::string namespace_key(const GenerationRequest& request) const {
+    return model_.info().fingerprint + '\0' + request.cache_salt;
+  }
+
   // What submit() refuses. Thread-safe: reads only what never changes.
   Status check(const GenerationRequest& request) const {
     if (request.prompt.empty()) return fail(ErrorCode::request_prompt_empty);
@@ -138,6 +158,12 @@ class EngineImpl final : public Engine {
         scheduler_.enqueue(std::move(sequence));
       }
       for (const RequestId id : mail.cancelled) end(id, FinishReason::cancelled);
+      for (const Question& question : mail.questions) {
+        if (mail.stop)
+          question.done(fail(ErrorCode::server_shutting_down));
+        else
+          question.done(answer(question));
+      }
       if (mail.stop) break;
       if (mail.flush || std::exchange(flush_due_, false)) cache_->flush();
       for (Sequence* sequence : scheduler_.admit()) start(*sequence);
@@ -147,6 +173,16 @@ class EngineImpl final : public Engine {
     while (!scheduler_.waiting().empty()) end(scheduler_.waiting().front()->id, FinishReason::cancelled);
     while (!scheduler_.running().empty()) end(scheduler_.running().front()->id, FinishReason::cancelled);
     publish_stats();
+  }
+
+  Explanation answer(const Question& question) {
+    const GenerationRequest& request = question.request;
+    return cache_->explain({.ns = cache_->namespace_for(question.namespace_key),
+                            .tokens = request.prompt,
+                            .message_ends = request.message_ends,
+                            .priority = request.priority,
+                            .retention_seconds = request.retention_seconds,
+                            .now_seconds = cache_seconds()});
   }
 
   // A sequence has its lease: makes the lease's copies, and keeps what it reused the first time for its answer.
@@ -159,6 +195,10 @@ class EngineImpl final : public Engine {
     sequence.result.cached_tokens = sequence.lease->hit();
     counters_.prompt_tokens += static_cast<std::uint64_t>(sequence.result.prompt_tokens);
     counters_.cached_tokens += static_cast<std::uint64_t>(sequence.result.cached_tokens);
+    const Lookup& found = sequence.result.lookup;
+    spdlog::debug("request {}: of {} prompt tokens {} are known and {} reused: {}: {}",
+                  index_of(sequence.id), sequence.result.prompt_tokens, found.matched,
+                  sequence.result.cached_tokens, name_of(found.limit), advice_on(found.limit));
   }
 
   void step() {
@@ -180,6 +220,8 @@ class EngineImpl final : public Engine {
       sampled[i] = builder_.has_output(i);
       const bool in_prompt = chunks[i].sequence->result.completion_tokens == 0;
       if (in_prompt) counters_.computed_prompt_tokens += segment.tokens.size();
+      for (const Mark& mark : segment.marks)
+        chunks[i].sequence->result.checkpoints.push_back(mark.depth);
       if (in_prompt || segment.tokens.size() > 1 || !segment.marks.empty()) {
         chunks[i].sequence->lease->publish(chunks[i].to);
       } else {
@@ -334,11 +376,17 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineConfig& config, const
   }
 
   STEMMA_TRY(auto memory, Memory::create(device, kv, state, split));
-  STEMMA_TRY(auto cache, Cache::create({.page_size = config.page_size,
-                                        .page_count = split.page_count,
-                                        .row_count = split.row_count,
-                                        .eviction = config.eviction,
-                                        .snapshot = config.snapshot}));
+  STEMMA_TRY(auto cache,
+             Cache::create({.page_size = config.page_size,
+                            .page_count = split.page_count,
+                            .row_count = split.row_count,
+                            .page_bytes = split.page_bytes,
+                            .row_bytes = split.row_bytes,
+                            .cost = {.per_token = model.info().flops_per_token,
+                                     .per_token_and_depth = model.info().flops_per_token_and_depth},
+                            .eviction = config.eviction,
+                            .strategy = config.strategy,
+                            .snapshot = config.snapshot}));
   return std::make_unique<EngineImpl>(config, model, device, tokenizer, split, context, std::move(memory),
                                       std::move(cache));
 }

@@ -1,10 +1,13 @@
 #pragma once
 // Runs requests: continuous batching over one model, one device and one prefix cache.
 //
-// One engine thread schedules, builds steps, runs them and samples. submit(), cancel(), stats() and flush_cache() may be
-// called from any thread and do not wait for a step. Sinks are called on the engine thread and must not block.
+// One engine thread schedules, builds steps, runs them and samples. submit(), explain(), cancel(),
+// stats() and flush_cache() may be called from any thread and do not wait for a step. Sinks are
+// called on the engine thread and must not block.
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,13 +41,17 @@ struct EngineConfig {
   double state_share = -1;         // of cache_bytes; negative: chosen by rule
   int page_size = 16;
   std::string eviction = "value";
-  SnapshotSettings snapshot;
+  SchedulerStrategy strategy = SchedulerStrategy::automatic;
+  SnapshotSettings snapshot{};
 };
 
 struct GenerationRequest {
   std::vector<Token> prompt;         // not empty, all in the vocabulary
   std::vector<Depth> message_ends;   // increasing, inside the prompt
   std::string cache_salt;            // requests with different salts never share
+  std::uint8_t priority =
+      kDefaultPriority;  // 0 to 100: of what it uses and stores in the cache, when room is needed
+  double retention_seconds = 0;  // for so long after its last use; 0: always
   SamplingParams sampling;
   int max_tokens = 16;               // 0: compute the prompt, generate nothing
 };
@@ -64,6 +71,10 @@ struct GenerationResult {
   int cached_tokens = 0;       // of the prompt, as first admitted
   int completion_tokens = 0;
   Lookup lookup{};             // as first admitted
+  std::array<bool, kWaitReasons>
+      waited{};  // by WaitReason: what its first admission was put off for
+  std::vector<Depth>
+      checkpoints;  // depths at which its state was stored on the way; not where it ended
   GenerationTimings timings;
 };
 
@@ -97,6 +108,13 @@ class Engine {
   // success the sink gets exactly one on_finish. Errors: `request_prompt_empty`, `request_prompt_too_long`,
   // `request_token_out_of_range`, `request_queue_full`, `sampling_*`, `server_shutting_down`.
   virtual Result<RequestId> submit(GenerationRequest request, std::shared_ptr<RequestSink> sink) = 0;
+
+  // What the cache would reuse of a request's prompt now, and why not more; runs nothing. `done` is
+  // called once, on the engine thread between two steps, and must not block; with
+  // `server_shutting_down` if the engine ends first. Errors as of submit(); then `done` is not
+  // called.
+  using OnExplained = std::function<void(Result<Explanation>)>;
+  virtual Status explain(GenerationRequest request, OnExplained done) = 0;
 
   // Ends a request before the next step. Unknown and finished ids are ignored.
   virtual void cancel(RequestId id) = 0;

@@ -1,6 +1,7 @@
 #pragma once
-// What other threads ask of the engine thread: new sequences, cancellations, a flush, the end. The engine thread
-// takes everything at once between two steps, and sleeps here when it has nothing to do.
+// What other threads ask of the engine thread: new sequences, explanations, cancellations, a flush,
+// the end. The engine thread takes everything at once between two steps, and sleeps here when it
+// has nothing to do.
 
 #include <condition_variable>
 #include <memory>
@@ -12,12 +13,20 @@
 
 namespace stemma {
 
+// A prompt of which somebody asks what the cache would reuse.
+struct Question {
+  std::string namespace_key;
+  GenerationRequest request;
+  Engine::OnExplained done;
+};
+
 // Thread-safe. No call waits for a step.
 class Mailbox {
  public:
   struct Mail {
     std::vector<std::unique_ptr<Sequence>> submitted;  // in order of their ids
     std::vector<RequestId> cancelled;
+    std::vector<Question> questions;
     bool flush = false;
     bool stop = false;
   };
@@ -43,7 +52,8 @@ class Mailbox {
     std::unique_lock lock(mutex_);
     if (idle) {
       filled_.wait(lock, [this] {
-        return !mail_.submitted.empty() || !mail_.cancelled.empty() || mail_.flush || mail_.stop;
+        return !mail_.submitted.empty() || !mail_.cancelled.empty() || !mail_.questions.empty() ||
+               mail_.flush || mail_.stop;
       });
     }
     const bool stop = mail_.stop;

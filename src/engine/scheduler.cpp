@@ -71,11 +71,18 @@ std::vector<Sequence*> Scheduler::admit() {
   const auto full = [this] { return running_.size() >= static_cast<std::size_t>(config_.max_sequences); };
   std::vector<Sequence*> admitted;
   if (waiting_.empty() || full()) return admitted;
+  const double now = cache_seconds();
   for (const std::size_t i : admission_order()) {
     if (full()) break;
     Sequence& sequence = *waiting_[i];
-    auto outcome = cache_.acquire({sequence.ns, sequence.tokens, sequence.message_ends});
+    auto outcome = cache_.acquire({.ns = sequence.ns,
+                                   .tokens = sequence.tokens,
+                                   .message_ends = sequence.message_ends,
+                                   .priority = sequence.priority,
+                                   .retention_seconds = sequence.retention_seconds,
+                                   .now_seconds = now});
     if (const auto* reason = std::get_if<WaitReason>(&outcome)) {
+      if (!sequence.started) sequence.result.waited[static_cast<std::size_t>(*reason)] = true;
       if (*reason == WaitReason::prefix_in_flight) continue;
       break;
     }

@@ -15,12 +15,19 @@ namespace stemma {
 
 using Clock = std::chrono::steady_clock;
 
+// The cache's clock: seconds since the machine started, or so.
+inline double cache_seconds() {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
 struct Sequence {
   RequestId id;                        // also its order of arrival
   std::string namespace_key;           // names `ns`, which the engine thread looks up
   NamespaceId ns;
   std::vector<Token> tokens;           // prompt and output so far; kept by the lease instead while there is one
   std::vector<Depth> message_ends;
+  std::uint8_t priority;
+  double retention_seconds;
   int max_tokens;
   std::unique_ptr<Sampler> sampler;
   std::shared_ptr<RequestSink> sink;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <numeric>
 
 #include "compute/cpu/cpu_device.h"
@@ -100,6 +101,81 @@ TEST_F(EngineTest, SaltsNeverShare) {
   EXPECT_EQ(harness.start(request).wait().result.cached_tokens, 99);
   request.cache_salt = "b";
   EXPECT_EQ(harness.start(request).wait().result.cached_tokens, 0);
+}
+
+// The engine's explanation of a prompt.
+Explanation explain(Engine& engine, GenerationRequest request) {
+  std::promise<Explanation> promise;
+  const Status asked = engine.explain(std::move(request), [&](Result<Explanation> explanation) {
+    promise.set_value(explanation.value());
+  });
+  EXPECT_TRUE(asked);
+  return promise.get_future().get();
+}
+
+TEST_F(EngineTest, AnExplanationIsWhatTheRequestWillFindAndComputesNothing) {
+  EngineHarness& harness = start();
+  const auto prompts =
+      branching_prompts(400, {133}, 50, static_cast<Token>(harness.model().info().vocabulary), 12);
+  harness.generate(prompts[0], 1);
+  const std::uint64_t steps = harness.idle_stats().steps;
+  const Explanation explained = explain(harness.engine(), greedy(prompts[1], 1));
+  const EngineStats stats = harness.idle_stats();
+  EXPECT_EQ(stats.steps, steps);
+  EXPECT_EQ(stats.cache.lookups, 1u);
+  EXPECT_EQ(explained.length, 183);
+  EXPECT_EQ(explained.lookup.matched, 133);
+
+  const GenerationResult result = harness.generate(prompts[1], 1).result;
+  EXPECT_EQ(result.lookup.matched, explained.lookup.matched);
+  EXPECT_EQ(result.cached_tokens, explained.lookup.usable);
+  EXPECT_EQ(result.lookup.limit, explained.lookup.limit);
+  std::vector<Depth> planned;
+  for (const PlannedMark& mark : explained.planned) planned.push_back(mark.depth);
+  EXPECT_EQ(result.checkpoints, planned);
+
+  const Explanation salted = [&] {
+    GenerationRequest request = greedy(prompts[1], 1);
+    request.cache_salt = "other";
+    return explain(harness.engine(), std::move(request));
+  }();
+  EXPECT_EQ(salted.lookup.matched, 0);
+  EXPECT_EQ(salted.lookup.limit, ReuseLimit::other_namespace);
+  EXPECT_EQ(salted.other_namespace_matched, 183);
+}
+
+TEST_F(EngineTest, ExplanationsAreGivenWhileRequestsRun) {
+  EngineHarness& harness = start({.step_tokens = 1});
+  const auto prompt = random_prompt(1500, 13);
+  Pending pending = harness.start(greedy(prompt, 1));
+  // The first may be answered before the request is admitted, the next ones between its 1,500 steps.
+  Depth in_flight = 0;
+  for (int i = 0; i < 1000 && in_flight == 0; ++i) {
+    in_flight = explain(harness.engine(), greedy(prompt, 1)).in_flight;
+  }
+  EXPECT_EQ(in_flight, 1500);
+  harness.engine().cancel(pending.id());
+  pending.wait();
+}
+
+TEST_F(EngineTest, ExplainRefusesWhatSubmitRefuses) {
+  EngineHarness& harness = start({.context_length = 64});
+  const auto outcome =
+      harness.engine().explain(greedy({}, 1), [](const Result<Explanation>&) { FAIL(); });
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ErrorCode::request_prompt_empty);
+}
+
+TEST_F(EngineTest, WhatAnAdmissionWaitedForIsTold) {
+  EngineHarness& harness = start({.step_tokens = 4});
+  const auto prompt = random_prompt(600, 14);
+  Pending first = harness.start(greedy(prompt, 1));
+  Pending second = harness.start(greedy(prompt, 1));
+  const auto in_flight = static_cast<std::size_t>(WaitReason::prefix_in_flight);
+  EXPECT_FALSE(first.wait().result.waited[in_flight]);
+  const GenerationResult result = second.wait().result;
+  EXPECT_TRUE(result.waited[in_flight]);
+  EXPECT_EQ(result.cached_tokens, 599);
 }
 
 TEST_F(EngineTest, StopsAtTheContextsEnd) {
