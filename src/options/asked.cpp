@@ -25,12 +25,18 @@ tl::unexpected<Error> unknown_option(Command command, const std::string& option,
                                           {"hint", hint_for(command, option)}});
 }
 
-// CLI11's short flags have one letter; llama-server's "-np" and the like are put as their long names first.
+// A switch as the flag and value that it stands for. CLI11's short flags have one letter;
+// llama-server's "-np" and the like are put as their long names.
 std::string normalized(Command command, const std::string& argument) {
   const bool short_word = argument.size() > 2 && argument[0] == '-' && argument[1] != '-';
-  if (!short_word) return argument;
   for (const OptionSpec& spec : option_table()) {
     if (!contains(spec.commands, command)) continue;
+    for (const std::string_view pair : words(spec.switches)) {
+      const std::size_t equals = pair.find('=');
+      if (pair.substr(0, equals) == argument)
+        return flag_name(spec) + std::string(pair.substr(equals));
+    }
+    if (!short_word) continue;
     for (const std::string_view alias : words(spec.aliases)) {
       if (alias == argument) return flag_name(spec);
     }
@@ -48,15 +54,16 @@ std::string cli_names(const OptionSpec& spec) {
   return names;
 }
 
-// The texts of one value of a configuration file; nullopt for values that no option takes.
-std::optional<std::vector<std::string>> texts_of(const Json& value) {
+// The texts of one value of a configuration file; nullopt for values that the option cannot take.
+std::optional<std::vector<std::string>> texts_of(const OptionSpec& spec, const Json& value) {
   if (value.is_string()) return std::vector{value.get<std::string>()};
   if (value.is_boolean() || value.is_number()) return std::vector{value.dump()};
   if (!value.is_array() || value.empty()) return std::nullopt;
+  const bool integers = spec.values.type == ValueType::integers;
   std::vector<std::string> texts;
   for (const Json& item : value) {
-    if (!item.is_string()) return std::nullopt;
-    texts.push_back(item.get<std::string>());
+    if (integers ? !item.is_number_integer() : !item.is_string()) return std::nullopt;
+    texts.push_back(integers ? item.dump() : item.get<std::string>());
   }
   return texts;
 }
@@ -143,8 +150,10 @@ Status add_config(AskedOptions& asked, const std::string& file_name, const std::
     if (of_server == nullptr || !has_environment(*of_server)) {
       return unknown_option(Command::serve, key, file_name);
     }
-    auto texts = texts_of(value);
-    if (!texts) return invalid(key + " must be a text, a number, true, false or a list of texts");
+    auto texts = texts_of(*of_server, value);
+    if (!texts)
+      return invalid(key +
+                     " must be a text, a number, true, false or a list of texts or of integers");
     if (contains(of_server->commands, asked.command)) {
       asked.values.try_emplace(of_server, AskedValue{*std::move(texts), Origin::file, file_name + ": " + key});
     }

@@ -41,8 +41,9 @@ Result<AskedOptions> parse_command_line(Command command, const std::vector<std::
 // Adds what the environment sets and the command line does not.
 void add_environment(AskedOptions& asked, const Environment& environment);
 
-// Adds what a configuration file sets and nothing else does. `text` is a JSON object (comments are allowed) of option
-// names and texts, numbers, booleans or lists of texts. Errors: `config_invalid`, `option_unknown`.
+// Adds what a configuration file sets and nothing else does. `text` is a JSON object (comments are
+// allowed) of option names and texts, numbers, booleans or lists of texts or integers. Errors:
+// `config_invalid`, `option_unknown`.
 Status add_config(AskedOptions& asked, const std::string& file_name, const std::string& text);
 
 // All three. Errors: those above and `config_not_readable`.

@@ -25,7 +25,11 @@ std::string written(const OptionSpec& spec) {
       shorts += std::string(alias) + ", ";
     }
   }
-  return shorts + longs + (spec.placeholder.empty() ? "" : " " + std::string(spec.placeholder));
+  std::string all =
+      shorts + longs + (spec.placeholder.empty() ? "" : " " + std::string(spec.placeholder));
+  for (const std::string_view pair : words(spec.switches))
+    all += ", " + std::string(pair.substr(0, pair.find('=')));
+  return all;
 }
 
 std::string default_of(const OptionSpec& spec) {
@@ -37,6 +41,7 @@ std::string values_of(const OptionSpec& spec) {
   switch (spec.values.type) {
     case ValueType::choice:
     case ValueType::integer:
+    case ValueType::integers:
     case ValueType::number:
       return expected(spec.values);
     default:

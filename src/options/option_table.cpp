@@ -5,6 +5,7 @@
 #include <cctype>
 #include <numeric>
 
+#include "cache/eviction_policy.h"
 #include "core/log.h"
 #include "options/rules.h"
 
@@ -48,6 +49,21 @@ float real(const OptionValue& v) { return static_cast<float>(std::get<double>(v)
 const std::string& text(const OptionValue& v) { return std::get<std::string>(v); }
 
 DType cache_type(const OptionValue& v) { return text(v) == "f32" ? DType::f32 : DType::f16; }
+
+std::vector<Depth> depths(const OptionValue& v) {
+  const auto& list = std::get<std::vector<std::int64_t>>(v);
+  return {list.begin(), list.end()};
+}
+
+bool is_eviction_policy(std::string_view name) { return make_eviction_policy(name).has_value(); }
+
+SchedulerStrategy strategy(const OptionValue& v) {
+  for (const auto known : {SchedulerStrategy::no_buffer, SchedulerStrategy::extra_buffer,
+                           SchedulerStrategy::extra_buffer_lazy}) {
+    if (name_of(known) == text(v)) return known;
+  }
+  return SchedulerStrategy::automatic;
+}
 
 const OptionSpec kTable[] = {
     // --- Model -------------------------------------------------------------------------------------------------
@@ -138,24 +154,43 @@ const OptionSpec kTable[] = {
      .group = "Cache",
      .values = {ValueType::number, 0, 1},
      .placeholder = "SHARE",
-     .help = "part of the cache memory that goes to recurrent states; without it, the model's sizes decide",
+     .help = "split the cache memory: so much of it is for recurrent states. Without it, pages and "
+             "states share all of it and what is worth more stays",
      .store = [](Options& o, const OptionValue& v) { o.engine.state_share = number(v); }},
     {.name = "eviction-policy",
      .aliases = "--radix-eviction-policy",
      .commands = kServe,
      .group = "Cache",
-     .values = {.type = ValueType::choice, .choices = "value lru lfu slru priority marconi seglen"},
+     .values = {.type = ValueType::choice,
+                .choices = "value lru lfu slru priority marconi seglen",
+                .form = "marconi:ALPHA with ALPHA >= 0",
+                .has_form = is_eviction_policy},
      .placeholder = "NAME",
      .default_text = "value",
      .help = "what goes first when the cache is full",
      .store = [](Options& o, const OptionValue& v) { o.engine.eviction = text(v); }},
+    {.name = "mamba-scheduler-strategy",
+     .aliases = "--mamba-radix-cache-strategy",
+     .switches = "--enable-mamba-extra-buffer=extra_buffer",
+     .commands = kServe,
+     .group = "Cache",
+     .values = {.type = ValueType::choice,
+                .choices = "auto no_buffer extra_buffer extra_buffer_lazy"},
+     .placeholder = "NAME",
+     .default_text = "auto",
+     .help = "when recurrent states are stored: only where a request ends (no_buffer), also on the "
+             "way, in a row set aside for each request (extra_buffer) or taken by the step that "
+             "needs it (extra_buffer_lazy, which is auto's choice). Each works with every page "
+             "size, chunk size, schedule and device",
+     .store = [](Options& o, const OptionValue& v) { o.engine.strategy = strategy(v); }},
     {.name = "snapshot-periodic-interval",
+     .aliases = "--periodic-snapshot-interval",
      .commands = kServe,
      .group = "Cache",
      .values = {ValueType::integer, 0, kMaxTokens},
      .placeholder = "TOKENS",
      .default_text = "512",
-     .help = "store the recurrent state every so many tokens; 0 = never",
+     .help = "store the recurrent state every so many tokens of a prompt; 0 = never",
      .store = [](Options& o, const OptionValue& v) { o.engine.snapshot.periodic_interval = integer(v); }},
     {.name = "snapshot-idle-interval",
      .commands = kServe,
@@ -165,7 +200,41 @@ const OptionSpec kTable[] = {
      .default_text = "64",
      .help = "the same while most of the states' memory is free; 0 = as the periodic interval",
      .store = [](Options& o, const OptionValue& v) { o.engine.snapshot.idle_interval = integer(v); }},
+    {.name = "snapshot-generation-interval",
+     .aliases = "--mamba-track-interval",
+     .commands = kServe,
+     .group = "Cache",
+     .values = {ValueType::integer, 0, kMaxTokens},
+     .placeholder = "TOKENS",
+     .default_text = "256",
+     .help = "store the state every so many tokens while an answer is generated; 0 = never",
+     .store = [](Options& o, const OptionValue& v) { o.engine.snapshot.generation_interval = integer(v); }},
+    {.name = "snapshot-ladder",
+     .commands = kServe,
+     .group = "Cache",
+     .values = {ValueType::integer, 0, kMaxTokens},
+     .placeholder = "TOKENS",
+     .default_text = "1024",
+     .help = "store the state of a prompt at this depth, twice, four times, ... this depth; 0 = never",
+     .store = [](Options& o, const OptionValue& v) { o.engine.snapshot.ladder_start = integer(v); }},
+    {.name = "snapshot-offsets-from-start",
+     .aliases = "--additional-snapshot-offsets-from-start",
+     .commands = kServe,
+     .group = "Cache",
+     .values = {ValueType::integers, 1, kMaxTokens},
+     .placeholder = "TOKENS,...",
+     .help = "store the state of each prompt at these depths",
+     .store = [](Options& o, const OptionValue& v) { o.engine.snapshot.offsets_from_start = depths(v); }},
+    {.name = "snapshot-offsets-from-end",
+     .aliases = "--additional-snapshot-offsets-from-end",
+     .commands = kServe,
+     .group = "Cache",
+     .values = {ValueType::integers, 0, kMaxTokens},
+     .placeholder = "TOKENS,...",
+     .help = "store the state of each prompt so many tokens before its end; 0 = at its end",
+     .store = [](Options& o, const OptionValue& v) { o.engine.snapshot.offsets_from_end = depths(v); }},
     {.name = "snapshot-branch",
+     .aliases = "--enable-branch-snapshot",
      .commands = kServe,
      .group = "Cache",
      .values = {ValueType::toggle},
@@ -197,6 +266,15 @@ const OptionSpec kTable[] = {
      .default_text = "on",
      .help = "store the state where an answer ends, for the next turn",
      .store = [](Options& o, const OptionValue& v) { o.engine.snapshot.end_snapshot = flag(v); }},
+    {.name = "snapshot-path-share",
+     .commands = kServe,
+     .group = "Cache",
+     .values = {ValueType::number, 0.001, 1},
+     .placeholder = "SHARE",
+     .default_text = "0.5",
+     .help = "of all state rows, how many one prompt's path may take by plan. SGLang's "
+             "--mamba-max-states-per-path counts rows: N of them are a share of N / rows",
+     .store = [](Options& o, const OptionValue& v) { o.engine.snapshot.path_share = number(v); }},
 
     // --- Scheduling --------------------------------------------------------------------------------------------
     {.name = "max-running-requests",
@@ -780,6 +858,10 @@ std::optional<std::string> nearest_flag(Command command, std::string_view flag) 
     consider(spec.name, flag_name(spec));
     for (const std::string_view alias : words(spec.aliases)) {
       if (alias.starts_with("--")) consider(without_dashes(alias), std::string(alias));
+    }
+    for (const std::string_view pair : words(spec.switches)) {
+      const std::string_view name_of_switch = pair.substr(0, pair.find('='));
+      consider(without_dashes(name_of_switch), std::string(name_of_switch));
     }
   }
   return nearest;

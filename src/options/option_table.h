@@ -24,6 +24,9 @@ struct OptionSpec {
   // "threads" is `--threads` on a command line, STEMMA_THREADS in the environment and "threads" in a configuration file.
   std::string_view name;
   std::string_view aliases = {};      // other flags for it, separated by spaces; names that SGLang and llama-server use
+  // Flags without a value that stand for this one with a value, separated by spaces:
+  // "--enable-mamba-extra-buffer=extra_buffer".
+  std::string_view switches = {};
   CommandSet commands;           // which take it
   std::string_view group;        // heading in the help
   ValueRules values;

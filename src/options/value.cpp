@@ -90,11 +90,23 @@ std::optional<OptionValue> read(const ValueRules& rules, const std::string& text
     case ValueType::choice: {
       const auto choices = words(rules.choices);
       if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+      if (rules.has_form != nullptr && rules.has_form(text)) return text;
       return std::nullopt;
     }
     case ValueType::text:
     case ValueType::texts:
       return text;
+    case ValueType::integers: {
+      std::vector<std::int64_t> list;
+      for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t comma = std::min(text.find(',', at), text.size());
+        const auto value = read_number<std::int64_t>(std::string_view(text).substr(at, comma - at));
+        if (!value || !in_range(static_cast<double>(*value))) return std::nullopt;
+        list.push_back(*value);
+        at = comma + 1;
+      }
+      return list;
+    }
   }
   return std::nullopt;
 }
@@ -138,11 +150,14 @@ std::string expected(const ValueRules& rules) {
         if (i > 0) text += i + 1 < choices.size() ? ", " : " or ";
         text += choices[i];
       }
-      return text;
+      return rules.form.empty() ? text : text + ", or " + std::string(rules.form);
     }
     case ValueType::text:
     case ValueType::texts:
       return "a text";
+    case ValueType::integers:
+      return "integers from " + plain_number(rules.min) + " to " + plain_number(rules.max) +
+             " with commas between them";
   }
   return {};
 }
@@ -150,12 +165,24 @@ std::string expected(const ValueRules& rules) {
 Result<OptionValue> parse_value(const ValueRules& rules, const std::vector<std::string>& texts,
                                 std::string_view what, std::string_view origin) {
   if (rules.type == ValueType::texts) return texts;
-  const std::string& text = texts.back();
-  if (auto value = read(rules, text)) return *std::move(value);
-  return fail(ErrorCode::option_bad_value, {{"option", std::string(what)},
-                                            {"value", text.empty() ? "empty" : text},
-                                            {"origin", std::string(origin)},
-                                            {"expected", expected(rules)}});
+  const auto bad = [&](const std::string& text) {
+    return fail(ErrorCode::option_bad_value, {{"option", std::string(what)},
+                                              {"value", text.empty() ? "empty" : text},
+                                              {"origin", std::string(origin)},
+                                              {"expected", expected(rules)}});
+  };
+  if (rules.type != ValueType::integers) {
+    if (auto value = read(rules, texts.back())) return *std::move(value);
+    return bad(texts.back());
+  }
+  std::vector<std::int64_t> all;
+  for (const std::string& text : texts) {
+    const auto value = read(rules, text);
+    if (!value) return bad(text);
+    const auto& part = std::get<std::vector<std::int64_t>>(*value);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
 }
 
 std::string display(const ValueRules& rules, const OptionValue& value) {
@@ -177,6 +204,14 @@ std::string display(const ValueRules& rules, const OptionValue& value) {
       for (const std::string& item : std::get<std::vector<std::string>>(value)) {
         if (!text.empty()) text += ' ';
         text += item;
+      }
+      return text;
+    }
+    case ValueType::integers: {
+      std::string text;
+      for (const std::int64_t item : std::get<std::vector<std::int64_t>>(value)) {
+        if (!text.empty()) text += ',';
+        text += std::to_string(item);
       }
       return text;
     }

@@ -49,15 +49,32 @@ TEST(CommandLine, EveryAliasOfTheTableIsUnderstood) {
       if (!contains(spec.commands, info.command) || spec.positional) continue;
       std::vector<std::string> names = {flag_name(spec)};
       for (const std::string_view alias : words(spec.aliases)) names.emplace_back(alias);
-      for (const std::string& name : names) {
+      const std::size_t with_values = names.size();
+      for (const std::string_view pair : words(spec.switches))
+        names.emplace_back(pair.substr(0, pair.find('=')));
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        const std::string& name = names[i];
         Texts arguments = {name};
-        if (spec.values.type != ValueType::flag) arguments.emplace_back("1");
+        if (spec.values.type != ValueType::flag && i < with_values) arguments.emplace_back("1");
         const auto asked = parse_command_line(info.command, arguments);
         ASSERT_TRUE(asked.has_value()) << info.name << ' ' << name << ": " << asked.error().message();
         EXPECT_TRUE(asked->values.contains(&spec)) << info.name << ' ' << name;
       }
     }
   }
+}
+
+TEST(CommandLine, ASwitchStandsForAFlagWithItsValueAndTheLastCounts) {
+  const auto strategies = [](const Texts& arguments) {
+    return texts(parse_command_line(Command::serve, arguments).value(), "mamba-scheduler-strategy");
+  };
+  EXPECT_EQ(strategies({"--enable-mamba-extra-buffer"}), Texts{"extra_buffer"});
+  EXPECT_EQ(
+      strategies({"--enable-mamba-extra-buffer", "--mamba-radix-cache-strategy", "no_buffer"}),
+      (Texts{"extra_buffer", "no_buffer"}));
+  EXPECT_EQ(parse_command_line(Command::serve, {"--enable-mamba-extra-bufer"}).error().message(),
+            "--enable-mamba-extra-bufer (the command line) is not an option; did you mean "
+            "--enable-mamba-extra-buffer?");
 }
 
 TEST(CommandLine, ListsKeepAllTheirValues) {
@@ -99,7 +116,8 @@ TEST(Asked, TheCommandLineGoesBeforeTheEnvironmentBeforeTheFile) {
   AskedOptions asked = parse_command_line(Command::serve, {"--threads", "1"}).value();
   add_environment(asked, environment_of({{"STEMMA_THREADS", "2"}, {"STEMMA_PORT", "81"}, {"STEMMA_NOTHING", "x"}}));
   ASSERT_TRUE(add_config(asked, "a.json", R"({"threads": 3, "port": 82, "ctx-size": 4096,
-                                              "api-key": ["a", "b"], "snapshot-end": false})"));
+                                              "api-key": ["a", "b"], "snapshot-end": false,
+                                              "snapshot-offsets-from-end": [0, 16]})"));
   EXPECT_EQ(texts(asked, "threads"), Texts{"1"});
   EXPECT_EQ(texts(asked, "port"), Texts{"81"});
   EXPECT_EQ(find(asked, "port")->where, "STEMMA_PORT");
@@ -107,6 +125,7 @@ TEST(Asked, TheCommandLineGoesBeforeTheEnvironmentBeforeTheFile) {
   EXPECT_EQ(find(asked, "ctx-size")->where, "a.json: ctx-size");
   EXPECT_EQ(texts(asked, "api-key"), (Texts{"a", "b"}));
   EXPECT_EQ(texts(asked, "snapshot-end"), Texts{"false"});
+  EXPECT_EQ(texts(asked, "snapshot-offsets-from-end"), (Texts{"0", "16"}));
 }
 
 TEST(Asked, AServersFileServesOtherCommandsToo) {
@@ -118,7 +137,8 @@ TEST(Asked, AServersFileServesOtherCommandsToo) {
 
 TEST(Asked, AFileIsChecked) {
   AskedOptions asked = parse_command_line(Command::serve, {}).value();
-  for (const char* text : {"", "{", "[]", R"({"port": {}})", R"({"port": null})", R"({"api-key": [1]})"}) {
+  for (const char* text : {"", "{", "[]", R"({"port": {}})", R"({"port": null})",
+                           R"({"api-key": [1]})", R"({"snapshot-offsets-from-end": ["1"]})"}) {
     const Status added = add_config(asked, "a.json", text);
     ASSERT_FALSE(added.has_value()) << text;
     EXPECT_EQ(added.error().code(), ErrorCode::config_invalid) << text;

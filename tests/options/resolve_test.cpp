@@ -58,7 +58,17 @@ TEST(Resolve, PresetsAreThoseOfTheConfigurations) {
   EXPECT_EQ(options.engine.k_type, engine.k_type);
   EXPECT_EQ(options.engine.state_share, engine.state_share);
   EXPECT_EQ(options.engine.snapshot.periodic_interval, engine.snapshot.periodic_interval);
+  EXPECT_EQ(options.engine.strategy, engine.strategy);
   EXPECT_EQ(options.engine.snapshot.idle_interval, engine.snapshot.idle_interval);
+  EXPECT_EQ(options.engine.snapshot.generation_interval, engine.snapshot.generation_interval);
+  EXPECT_EQ(options.engine.snapshot.ladder_start, engine.snapshot.ladder_start);
+  EXPECT_EQ(options.engine.snapshot.offsets_from_start, engine.snapshot.offsets_from_start);
+  EXPECT_EQ(options.engine.snapshot.offsets_from_end, engine.snapshot.offsets_from_end);
+  EXPECT_EQ(options.engine.snapshot.branch_snapshot, engine.snapshot.branch_snapshot);
+  EXPECT_EQ(options.engine.snapshot.message_snapshot, engine.snapshot.message_snapshot);
+  EXPECT_EQ(options.engine.snapshot.repeat_snapshot, engine.snapshot.repeat_snapshot);
+  EXPECT_EQ(options.engine.snapshot.end_snapshot, engine.snapshot.end_snapshot);
+  EXPECT_EQ(options.engine.snapshot.path_share, engine.snapshot.path_share);
   EXPECT_EQ(options.server.host, server.host);
   EXPECT_EQ(options.server.port, server.port);
   EXPECT_EQ(options.server.max_body_bytes, server.max_body_bytes);
@@ -89,6 +99,71 @@ TEST(Resolve, WhatIsAskedForReachesItsPlace) {
   EXPECT_EQ(options.server.port, 0);
   EXPECT_EQ(options.server.api_keys, std::vector<std::string>{"k"});
   EXPECT_EQ(options.server.max_body_bytes, kMiB);
+}
+
+TEST(Resolve, TheCachesSettingsReachTheEngine) {
+  const SnapshotSettings snapshot = resolved({"-m",
+                                              "a",
+                                              "--snapshot-periodic-interval",
+                                              "1",
+                                              "--snapshot-idle-interval",
+                                              "2",
+                                              "--mamba-track-interval",
+                                              "3",
+                                              "--snapshot-ladder",
+                                              "4",
+                                              "--snapshot-offsets-from-start",
+                                              "5,6",
+                                              "--additional-snapshot-offsets-from-end",
+                                              "0,7",
+                                              "--enable-branch-snapshot",
+                                              "off",
+                                              "--snapshot-message",
+                                              "off",
+                                              "--snapshot-repeat",
+                                              "off",
+                                              "--snapshot-path-share",
+                                              "0.25"})
+                                        ->options.engine.snapshot;
+  EXPECT_EQ(snapshot.periodic_interval, 1);
+  EXPECT_EQ(snapshot.idle_interval, 2);
+  EXPECT_EQ(snapshot.generation_interval, 3);
+  EXPECT_EQ(snapshot.ladder_start, 4);
+  EXPECT_EQ(snapshot.offsets_from_start, (std::vector<Depth>{5, 6}));
+  EXPECT_EQ(snapshot.offsets_from_end, (std::vector<Depth>{0, 7}));
+  EXPECT_FALSE(snapshot.branch_snapshot || snapshot.message_snapshot || snapshot.repeat_snapshot);
+  EXPECT_TRUE(snapshot.end_snapshot);
+  EXPECT_EQ(snapshot.path_share, 0.25);
+}
+
+TEST(Resolve, EveryStrategyOfSglangHasItsName) {
+  const auto strategy = [](const std::vector<std::string>& arguments) {
+    std::vector<std::string> all = {"-m", "a"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return resolved(all)->options.engine.strategy;
+  };
+  EXPECT_EQ(strategy({}), SchedulerStrategy::automatic);
+  EXPECT_EQ(strategy({"--mamba-scheduler-strategy", "auto"}), SchedulerStrategy::automatic);
+  EXPECT_EQ(strategy({"--mamba-scheduler-strategy", "no_buffer"}), SchedulerStrategy::no_buffer);
+  EXPECT_EQ(strategy({"--mamba-radix-cache-strategy", "extra_buffer"}),
+            SchedulerStrategy::extra_buffer);
+  EXPECT_EQ(strategy({"--mamba-scheduler-strategy", "extra_buffer_lazy"}),
+            SchedulerStrategy::extra_buffer_lazy);
+  EXPECT_EQ(strategy({"--enable-mamba-extra-buffer"}), SchedulerStrategy::extra_buffer);
+}
+
+TEST(Resolve, EveryEvictionPolicyOfTheCacheMayBeAskedFor) {
+  for (const char* name : {"value", "lru", "lfu", "slru", "priority", "marconi", "marconi:0.5",
+                           "marconi:0", "seglen"}) {
+    const auto all = resolved({"-m", "a", "--radix-eviction-policy", name});
+    ASSERT_TRUE(all.has_value()) << name;
+    EXPECT_EQ(all->options.engine.eviction, name);
+  }
+  for (const char* name : {"fifo", "marconi:", "marconi:-1", "marconi:x", "lru:1", ""}) {
+    const auto all = resolved({"-m", "a", "--eviction-policy", name});
+    ASSERT_FALSE(all.has_value()) << name;
+    EXPECT_EQ(all.error().code(), ErrorCode::option_bad_value) << name;
+  }
 }
 
 TEST(Resolve, RulesChooseAndSayWhy) {

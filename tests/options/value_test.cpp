@@ -13,6 +13,12 @@ const ValueRules kBytes{ValueType::bytes, kMiB, 1024 * kMiB};
 const ValueRules kToggle{ValueType::toggle};
 const ValueRules kChoice{.type = ValueType::choice, .choices = "fcfs lpm"};
 const ValueRules kTexts{ValueType::texts};
+const ValueRules kIntegers{ValueType::integers, 1, 256};
+const ValueRules kChoiceOrForm{
+    .type = ValueType::choice,
+    .choices = "lru",
+    .form = "x:N",
+    .has_form = [](std::string_view text) { return text.starts_with("x:"); }};
 
 Result<OptionValue> parse(const ValueRules& rules, const std::string& text) {
   return parse_value(rules, {text}, "--it", "the command line");
@@ -51,6 +57,27 @@ TEST(Value, ReadsTogglesChoicesAndLists) {
   EXPECT_FALSE(parse(kChoice, "LPM").has_value());
   const std::vector<std::string> keys = {"a", "b"};
   EXPECT_EQ(std::get<std::vector<std::string>>(parse_value(kTexts, keys, "--it", "").value()), keys);
+}
+
+TEST(Value, AListOfIntegersHasCommasAndMayBeGivenSeveralTimes) {
+  using Integers = std::vector<std::int64_t>;
+  EXPECT_EQ(value<Integers>(kIntegers, "7"), (Integers{7}));
+  EXPECT_EQ(value<Integers>(kIntegers, "1,256,3"), (Integers{1, 256, 3}));
+  EXPECT_EQ(std::get<Integers>(parse_value(kIntegers, {"1,2", "3"}, "--it", "").value()),
+            (Integers{1, 2, 3}));
+  for (const char* bad : {"", ",", "1,", ",1", "1,,2", "0", "257", "1;2", "1 2", "x"}) {
+    EXPECT_FALSE(parse(kIntegers, bad).has_value()) << bad;
+  }
+  EXPECT_EQ(parse_value(kIntegers, {"1", "0"}, "--it", "a file").error().message(),
+            "--it is 0 (a file); it must be integers from 1 to 256 with commas between them");
+  EXPECT_EQ(display(kIntegers, Integers{1, 2}), "1,2");
+}
+
+TEST(Value, AChoiceMayTakeAFormBesides) {
+  EXPECT_EQ(value<std::string>(kChoiceOrForm, "lru"), "lru");
+  EXPECT_EQ(value<std::string>(kChoiceOrForm, "x:1"), "x:1");
+  EXPECT_EQ(parse(kChoiceOrForm, "y").error().message(),
+            "--it is y (the command line); it must be lru, or x:N");
 }
 
 TEST(Value, TheLastOfSeveralCounts) {
