@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "server/cache_json.h"
 #include "server/sse.h"
 #include "server/workers.h"
 
@@ -10,6 +11,24 @@ namespace stemma {
 
 namespace asio = boost::asio;
 using nlohmann::ordered_json;
+
+namespace {
+
+CompletionResponse::Totals totals_of(const Generation& generation) {
+  CompletionResponse::Totals totals{generation.usage(), generation.timings(), nullptr};
+  const CompletionRequest& request = generation.request();
+  if (!request.cache_report) return totals;
+  if (request.choices.size() == 1) {
+    totals.cache = cache_report_json(generation.result(0));
+    return totals;
+  }
+  totals.cache = ordered_json::array();
+  for (std::size_t i = 0; i < request.choices.size(); ++i)
+    totals.cache.push_back(cache_report_json(generation.result(i)));
+  return totals;
+}
+
+}  // namespace
 
 asio::awaitable<void> CompletionHandler::handle(Connection& connection, CompletionApi api) const {
   const std::string body = connection.take_body();
@@ -69,7 +88,7 @@ asio::awaitable<void> CompletionHandler::answer_whole(Connection& connection, Ge
   CompletionResponse response(parts_.tokenizer, request, model_, parts_.model.fingerprint);
   HttpReply reply;
   reply.body = co_await run_on(workers_, [&] {  // log-probabilities can make it many megabytes
-    return to_text(response.whole(choices, generation.usage(), generation.timings()));
+    return to_text(response.whole(choices, totals_of(generation)));
   });
   connection.reply(std::move(reply));
 }
@@ -93,7 +112,7 @@ asio::awaitable<void> CompletionHandler::answer_stream(Connection& connection, G
         send(end);
         continue;
       }
-      for (const ordered_json& chunk : response.last(std::move(end), generation.usage(), generation.timings())) {
+      for (const ordered_json& chunk : response.last(std::move(end), totals_of(generation))) {
         send(chunk);
       }
     }

@@ -144,13 +144,9 @@ int max_tokens_of(const CommonFields& common, CompletionApi api, std::size_t pro
   return api == CompletionApi::chat ? rest : std::min(kDefaultMaxTokens, rest);
 }
 
-}  // namespace
-
-ApiResult<CompletionRequest> parse_completion_request(CompletionApi api, std::string_view body,
-                                                      const PromptContext& context) {
-  auto object = parse_json_object(body);
-  if (!object) return tl::unexpected<ApiError>(std::move(object).error());
-  FieldReader fields(*object);
+ApiResult<CompletionRequest> read_request(CompletionApi api, const json& object,
+                                          const PromptContext& context) {
+  FieldReader fields(object);
   CommonFields common = read_common_fields(fields);
   std::vector<Prompt> prompts;
   // Prompts last: tokenizing is the work, and is not begun for a request with another error.
@@ -184,6 +180,7 @@ ApiResult<CompletionRequest> parse_completion_request(CompletionApi api, std::st
   request.include_usage = common.include_usage;
   request.return_token_ids = common.return_token_ids;
   request.logprobs = common.sampling.logprobs >= 0;
+  request.cache_report = common.cache_report;
   const std::uint64_t seed = common.seed ? static_cast<std::uint64_t>(*common.seed) : random_seed();
   for (const Prompt& prompt : prompts) {
     for (std::size_t k = 0; k < n; ++k) {
@@ -191,12 +188,39 @@ ApiResult<CompletionRequest> parse_completion_request(CompletionApi api, std::st
       choice.prompt = prompt.tokens;
       choice.message_ends = prompt.message_ends;
       choice.cache_salt = common.cache_salt;
+      choice.priority = static_cast<std::uint8_t>(common.priority);
+      choice.retention_seconds = common.retention_seconds;
       choice.sampling = common.sampling;
       choice.sampling.seed = seed + k;
       choice.max_tokens = max_tokens_of(common, api, prompt.tokens.size(), context.context_length);
     }
   }
   return request;
+}
+
+}  // namespace
+
+ApiResult<CompletionRequest> parse_completion_request(CompletionApi api, std::string_view body,
+                                                      const PromptContext& context) {
+  const auto object = parse_json_object(body);
+  if (!object) return tl::unexpected<ApiError>(object.error());
+  return read_request(api, *object, context);
+}
+
+ApiResult<GenerationRequest> parse_explain_request(std::string_view body,
+                                                   const PromptContext& context) {
+  const auto object = parse_json_object(body);
+  if (!object) return tl::unexpected<ApiError>(object.error());
+  const bool chat = object->contains("messages");
+  auto request = read_request(chat ? CompletionApi::chat : CompletionApi::text, *object, context);
+  if (!request) return tl::unexpected<ApiError>(std::move(request).error());
+  if (request->choices.size() != request->choices_per_prompt) {
+    return tl::unexpected<ApiError>(
+        ApiError(make_error(ErrorCode::request_bad_field,
+                            {{"field", "prompt"}, {"reason", "must be a single prompt here"}}),
+                 "prompt"));
+  }
+  return std::move(request->choices.front());
 }
 
 }  // namespace stemma

@@ -1,5 +1,6 @@
 #pragma once
-// POST /v1/completions and /v1/chat/completions: from JSON to what the engine runs.
+// POST /v1/completions, /v1/chat/completions and /v1/cache/explain: from JSON to what the engine
+// runs.
 
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ struct CompletionRequest {
   bool include_usage = false;     // a last chunk with the usage (stream_options)
   bool return_token_ids = false;
   bool logprobs = false;
+  bool cache_report = false;  // says what was reused, and why not more
 };
 
 // What turning text into prompts needs.
@@ -37,5 +39,10 @@ struct PromptContext {
 // Errors: `request_*`, `chat_*`.
 ApiResult<CompletionRequest> parse_completion_request(CompletionApi api, std::string_view body,
                                                       const PromptContext& context);
+
+// POST /v1/cache/explain: the body of either call, chat if it has messages. Its one prompt, as the
+// engine would get it. Errors: the same; more than one prompt is refused.
+ApiResult<GenerationRequest> parse_explain_request(std::string_view body,
+                                                   const PromptContext& context);
 
 }  // namespace stemma

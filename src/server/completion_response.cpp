@@ -47,6 +47,11 @@ ordered_json timings_json(const Timings& t) {
           {"predicted_per_second", ratio(1e3 * predicted_n, t.predicted_ms)}};
 }
 
+void add_work(ordered_json& answer, const CompletionResponse::Totals& totals) {
+  answer["timings"] = timings_json(totals.timings);
+  if (!totals.cache.is_null()) answer["cache"] = totals.cache;
+}
+
 }  // namespace
 
 CompletionResponse::CompletionResponse(const Tokenizer& tokenizer, const CompletionRequest& request,
@@ -82,7 +87,7 @@ void CompletionResponse::add_token_ids(ordered_json& choice, std::span<const Sam
   for (const Sampled& sampled : tokens) ids.push_back(sampled.token);
 }
 
-ordered_json CompletionResponse::whole(std::span<const Choice> choices, const Usage& usage, const Timings& timings) {
+ordered_json CompletionResponse::whole(std::span<const Choice> choices, const Totals& totals) {
   ordered_json answer = head(chat() ? "chat.completion" : "text_completion");
   ordered_json& list = answer["choices"] = ordered_json::array();
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -97,8 +102,8 @@ ordered_json CompletionResponse::whole(std::span<const Choice> choices, const Us
     add_token_ids(choice, choices[i].tokens);
     list.push_back(std::move(choice));
   }
-  answer["usage"] = usage_json(usage);
-  answer["timings"] = timings_json(timings);
+  answer["usage"] = usage_json(totals.usage);
+  add_work(answer, totals);
   return answer;
 }
 
@@ -144,17 +149,17 @@ ordered_json CompletionResponse::end(std::size_t index, const char* finish_reaso
   return answer;
 }
 
-std::vector<ordered_json> CompletionResponse::last(ordered_json end_of_last_choice, const Usage& usage,
-                                                   const Timings& timings) const {
+std::vector<ordered_json> CompletionResponse::last(ordered_json end_of_last_choice,
+                                                   const Totals& totals) const {
   if (!include_usage_) {  // clients that did not ask for it expect a choice in every chunk
-    end_of_last_choice["timings"] = timings_json(timings);
+    add_work(end_of_last_choice, totals);
     return {std::move(end_of_last_choice)};
   }
-  ordered_json totals = chunk_head();
-  totals["choices"] = ordered_json::array();
-  totals["usage"] = usage_json(usage);
-  totals["timings"] = timings_json(timings);
-  return {std::move(end_of_last_choice), std::move(totals)};
+  ordered_json end = chunk_head();
+  end["choices"] = ordered_json::array();
+  end["usage"] = usage_json(totals.usage);
+  add_work(end, totals);
+  return {std::move(end_of_last_choice), std::move(end)};
 }
 
 }  // namespace stemma

@@ -26,16 +26,24 @@ class CompletionResponse {
     const char* finish_reason;
   };
 
+  // What stands in an answer beside the choices. `cache` is a report, or a list of them for several
+  // choices; null: none.
+  struct Totals {
+    Usage usage;
+    Timings timings;
+    nlohmann::ordered_json cache;
+  };
+
   // The whole answer.
-  nlohmann::ordered_json whole(std::span<const Choice> choices, const Usage& usage, const Timings& timings);
+  nlohmann::ordered_json whole(std::span<const Choice> choices, const Totals& totals);
 
   // Chunks of a streamed answer: what one token added, and the end of a choice.
   nlohmann::ordered_json piece(const Progress& progress);
   nlohmann::ordered_json end(std::size_t choice, const char* finish_reason);
-  // The chunks that come last of all: `end_of_last_choice` with the timings; or, if the usage was asked for, that one as
-  // it is, and another without choices.
-  std::vector<nlohmann::ordered_json> last(nlohmann::ordered_json end_of_last_choice, const Usage& usage,
-                                           const Timings& timings) const;
+  // The chunks that come last of all: `end_of_last_choice` with timings and cache; or, if the usage
+  // was asked for, that one as it is, and another without choices.
+  std::vector<nlohmann::ordered_json> last(nlohmann::ordered_json end_of_last_choice,
+                                           const Totals& totals) const;
 
  private:
   bool chat() const { return api_ == CompletionApi::chat; }

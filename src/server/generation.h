@@ -64,6 +64,7 @@ class Generation {
   // Of a finished generation.
   Usage usage() const;
   Timings timings() const;
+  const GenerationResult& result(std::size_t choice) const { return *choices_[choice].result; }
 
  private:
   using Clock = std::chrono::steady_clock;

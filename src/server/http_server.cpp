@@ -20,6 +20,7 @@
 
 #include "server/completion_handler.h"
 #include "server/connection.h"
+#include "server/explain_handler.h"
 #include "server/live_connections.h"
 #include "server/router.h"
 #include "server/status_json.h"
@@ -55,6 +56,7 @@ class HttpServer final : public Server {
         keys_(config_.api_keys),
         workers_(static_cast<std::size_t>(std::max(1, config_.worker_threads))),
         completions_(parts_, config_.model_alias, workers_, metrics_),
+        explanations_(parts_, workers_),
         acceptor_(asio::make_strand(io_)),
         accept_pause_(acceptor_.get_executor()),
         work_(asio::make_work_guard(io_)) {
@@ -151,6 +153,8 @@ class HttpServer final : public Server {
     };
     add("POST", "/v1/completions", completion(CompletionApi::text));
     add("POST", "/v1/chat/completions", completion(CompletionApi::chat));
+    add("POST", "/v1/cache/explain",
+        [this](Connection& connection) { return explanations_.handle(connection); });
     add("GET", "/v1/models", inline_route([this] { return models_json(parts_, config_.model_alias, started_); }));
     add("POST", "/tokenize", worker_route(tokenize));
     add("POST", "/detokenize", worker_route(detokenize));
@@ -205,6 +209,7 @@ class HttpServer final : public Server {
   asio::io_context io_;
   asio::thread_pool workers_;
   CompletionHandler completions_;
+  ExplainHandler explanations_;
   tcp::acceptor acceptor_;
   asio::steady_timer accept_pause_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;

@@ -15,6 +15,7 @@ constexpr std::int64_t kMinSeed = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMaxSeed = std::numeric_limits<std::int64_t>::max();
 constexpr int kMaxChoices = 128;           // OpenAI's
 constexpr std::size_t kMaxStops = 16;
+constexpr int kMostPriority = 100;  // TensorRT-LLM's
 
 // Names that cannot change an answer here: bookkeeping of OpenAI's platform, and settings of features that are off
 // unless their switch (among the unsupported) is set.
@@ -134,6 +135,11 @@ CommonFields read_common_fields(FieldReader& fields) {
   read_stop(fields, common.stop);
   read_streaming(fields, common);
   fields.text("cache_salt", common.cache_salt);
+  fields.integer("priority", 0, kMostPriority, common.priority);
+  fields.number("retention_seconds", common.retention_seconds);
+  if (common.retention_seconds < 0)
+    fields.reject("retention_seconds", "must be 0 (always) or more");
+  fields.boolean("cache_report", common.cache_report);
   fields.integer("n", 1, kMaxChoices, common.n);
   std::optional<std::int64_t> best_of;
   fields.integer("best_of", 1, kMaxChoices, best_of);

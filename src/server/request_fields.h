@@ -17,6 +17,9 @@ struct CommonFields {
   std::optional<std::int64_t> max_tokens;   // -1: to the end of the context
   std::vector<std::string> stop;
   std::string cache_salt;
+  int priority = kDefaultPriority;
+  float retention_seconds = 0;
+  bool cache_report = false;
   int n = 1;
   bool stream = false;
   bool include_usage = false;

@@ -22,6 +22,8 @@ ordered_json limits_json(const CacheStats& cache) {
 ordered_json cache_json(const CacheStats& cache) {
   return {{"pages", pool_json(cache.pages)},
           {"rows", pool_json(cache.rows)},
+          {"budget_bytes", cache.budget_bytes},
+          {"budget_free_bytes", cache.budget_free_bytes},
           {"nodes", cache.nodes},
           {"cached_tokens", cache.cached_tokens},
           {"checkpoints", cache.checkpoints},
@@ -30,13 +32,15 @@ ordered_json cache_json(const CacheStats& cache) {
           {"hit_tokens", cache.hit_tokens},
           {"prompt_tokens", cache.prompt_tokens},
           {"limits", limits_json(cache)},
-          {"waits", {{"prefix_in_flight", cache.waits_in_flight},
-                     {"no_pages", cache.waits_no_pages},
-                     {"no_rows", cache.waits_no_rows}}},
+          {"waits",
+           {{"prefix_in_flight", cache.waits_in_flight},
+            {"no_pages", cache.waits_no_pages},
+            {"no_rows", cache.waits_no_rows}}},
           {"marks_taken", cache.marks_taken},
           {"marks_skipped", cache.marks_skipped},
           {"evicted_pages", cache.evicted_pages},
-          {"evicted_checkpoints", cache.evicted_checkpoints}};
+          {"evicted_checkpoints", cache.evicted_checkpoints},
+          {"metadata_bytes", cache.metadata_bytes}};
 }
 
 ordered_json engine_json(const EngineStats& stats) {
@@ -89,6 +93,8 @@ void add_cache(PrometheusText& text, const CacheStats& c) {
   text.gauge("stemma_cache_nodes", "Nodes of the prefix tree.", count(c.nodes));
   text.gauge("stemma_cache_tokens", "Tokens whose KV is in the tree.", count(c.cached_tokens));
   text.gauge("stemma_cache_checkpoints", "Stored recurrent states.", count(c.checkpoints));
+  text.gauge("stemma_cache_metadata_bytes", "What the cache takes beside pages, states and tokens.",
+             count(c.metadata_bytes));
   text.counter("stemma_cache_lookups_total", "Prompts looked up at admission.", count(c.lookups));
   text.family("stemma_cache_reuse_limit_total", "counter", "Lookups by what kept them from reusing more.");
   for (int limit = 0; limit < kReuseLimits; ++limit)

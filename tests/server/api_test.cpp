@@ -90,7 +90,8 @@ TEST_F(ApiTest, ParametersReachTheEngine) {
   const Response response = client().post("/v1/completions", R"({
     "prompt": "x", "temperature": 0.25, "top_k": 7, "top_p": 0.5, "min_p": 0.125, "repeat_penalty": 1.5,
     "frequency_penalty": 0.5, "presence_penalty": -0.5, "repeat_last_n": 9, "seed": 42, "logit_bias": {"15": -100},
-    "ignore_eos": true, "logprobs": 3, "max_tokens": 5, "cache_salt": "salt", "user": "me", "n": 1, "best_of": 1,
+    "ignore_eos": true, "logprobs": 3, "max_tokens": 5, "cache_salt": "salt", "priority": 80,
+    "retention_seconds": 1.5, "user": "me", "n": 1, "best_of": 1,
     "echo": false, "suffix": null, "response_format": {"type": "text"}, "tools": []})");
   ASSERT_EQ(response.status, 200) << response.body;
   const GenerationRequest request = engine().submitted().front();
@@ -109,6 +110,95 @@ TEST_F(ApiTest, ParametersReachTheEngine) {
   EXPECT_EQ(s.logprobs, 3);
   EXPECT_EQ(request.max_tokens, 5);
   EXPECT_EQ(request.cache_salt, "salt");
+  EXPECT_EQ(request.priority, 80);
+  EXPECT_EQ(request.retention_seconds, 1.5);
+}
+
+TEST_F(ApiTest, WithoutAPriorityItIsTheDefault) {
+  client().post("/v1/completions", R"({"prompt": "x"})");
+  EXPECT_EQ(engine().submitted().front().priority, kDefaultPriority);
+  EXPECT_EQ(engine().submitted().front().retention_seconds, 0);
+}
+
+TEST_F(ApiTest, AnAnswerReportsTheCacheWhenAsked) {
+  auto one = client();
+  EXPECT_FALSE(one.post("/v1/completions", R"({"prompt": [1, 2, 3, 4]})").json().contains("cache"));
+  const json answer =
+      one.post("/v1/completions", R"({"prompt": [1, 2, 3, 4, 5], "cache_report": true})").json();
+  const json& report = answer["cache"];
+  EXPECT_EQ(report["prompt_tokens"], 5);
+  EXPECT_EQ(report["matched"], 4);
+  EXPECT_EQ(report["usable"], 4);
+  EXPECT_EQ(report["reused"], 4);
+  EXPECT_EQ(report["reason"], "whole_prompt");
+  EXPECT_TRUE(report["advice"].get<std::string>().ends_with(".")) << report;
+  EXPECT_EQ(report["waited_for"], json::array());
+  EXPECT_EQ(report["checkpoints_taken"], json::array());
+  // Several choices: a list in their order.
+  const json list =
+      one.post("/v1/completions", R"({"prompt": [[1, 2], [9, 8, 7]], "cache_report": true})")
+          .json()["cache"];
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0]["reason"], "whole_prompt");
+  EXPECT_EQ(list[1]["reason"], "no_such_prefix");
+}
+
+TEST_F(ApiTest, AStreamReportsTheCacheInItsLastChunk) {
+  for (const char* usage : {"true", "false"}) {
+    const std::string body =
+        R"({"prompt": "x", "stream": true, "cache_report": true, "stream_options": {"include_usage": )" +
+        std::string(usage) + "}}";
+    const auto events = client().post("/v1/completions", body).events();
+    ASSERT_GT(events.size(), 2u);
+    EXPECT_EQ(events.back(), "[DONE]");
+    for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+      EXPECT_EQ(json::parse(events[i]).contains("cache"), i + 2 == events.size()) << events[i];
+    }
+  }
+}
+
+TEST_F(ApiTest, ExplainTellsWhatAPromptWouldReuseAndRunsNothing) {
+  auto one = client();
+  const Response response = one.post(
+      "/v1/cache/explain", R"({"prompt": [5, 6, 7, 8], "max_tokens": 9, "temperature": 0})");
+  ASSERT_EQ(response.status, 200) << response.body;
+  const json answer = response.json();
+  EXPECT_EQ(answer["object"], "cache.explanation");
+  EXPECT_EQ(answer["prompt_tokens"], 4);
+  EXPECT_EQ(answer["matched"], 4);
+  EXPECT_EQ(answer["usable"], 2);
+  EXPECT_EQ(answer["reason"], "state_not_stored");
+  EXPECT_NE(answer["advice"], "");
+  EXPECT_EQ(answer["checkpoints"], json({2}));
+  EXPECT_EQ(answer["forks"], json({1}));
+  EXPECT_TRUE(answer["evicted_checkpoint"].is_null());
+  EXPECT_EQ(answer["other_namespace_matched"], 3);
+  EXPECT_EQ(answer["in_flight"], 4);
+  EXPECT_EQ(answer["planned_checkpoints"], json::parse(R"([{"depth": 3, "source": "repeat"}])"));
+  EXPECT_EQ(
+      one.post("/cache/explain", R"({"messages": [{"role": "user", "content": "Hi"}]})").status,
+      200);
+  EXPECT_TRUE(engine().submitted().empty());
+}
+
+TEST_F(ApiTest, ExplainRefusesWhatACompletionWouldRefuse) {
+  auto one = client();
+  EXPECT_EQ(one.post("/v1/cache/explain", "{").code(), "request_bad_json");
+  EXPECT_EQ(one.post("/v1/cache/explain", "{}").code(), "request_missing_field");
+  EXPECT_EQ(one.post("/v1/cache/explain", R"({"prompt": []})").code(), "request_prompt_empty");
+  EXPECT_EQ(one.post("/v1/cache/explain", R"({"prompt": [1000000000]})").code(),
+            "request_token_out_of_range");
+  EXPECT_EQ(one.post("/v1/cache/explain", R"({"prompt": [[1], [2]]})").code(), "request_bad_field");
+  EXPECT_EQ(one.get("/v1/cache/explain").code(), "http_method_not_allowed");
+}
+
+TEST_F(ApiTest, AClientThatLeavesBeforeItsExplanationLeavesNothingBehind) {
+  engine().pause(true);
+  auto leaving = client();
+  leaving.send(
+      "POST /v1/cache/explain HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"prompt\": [1]}");
+  leaving.close();
+  stop();  // ends although nobody ever answers
 }
 
 TEST_F(ApiTest, MaxTokensUnderItsThreeNames) {

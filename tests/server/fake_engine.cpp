@@ -20,9 +20,7 @@ FakeEngine::~FakeEngine() {
   thread_.join();
 }
 
-Result<RequestId> FakeEngine::submit(GenerationRequest request, std::shared_ptr<RequestSink> sink) {
-  std::lock_guard lock(mutex_);
-  if (throw_) throw std::runtime_error("thrown by the test");
+Status FakeEngine::check(const GenerationRequest& request) const {
   if (request.prompt.empty()) return fail(ErrorCode::request_prompt_empty);
   if (request.prompt.size() >= static_cast<std::size_t>(context_length_)) {
     return fail(ErrorCode::request_prompt_too_long, {{"tokens", std::to_string(request.prompt.size())},
@@ -36,6 +34,13 @@ Result<RequestId> FakeEngine::submit(GenerationRequest request, std::shared_ptr<
                                                           {"size", std::to_string(tokenizer_.size())}});
     }
   }
+  return {};
+}
+
+Result<RequestId> FakeEngine::submit(GenerationRequest request, std::shared_ptr<RequestSink> sink) {
+  std::lock_guard lock(mutex_);
+  if (throw_) throw std::runtime_error("thrown by the test");
+  STEMMA_CHECK(check(request));
   STEMMA_TRY(const auto sampler, Sampler::create(request.sampling, tokenizer_));
   if (running_.size() >= limit_) {
     return fail(ErrorCode::request_queue_full, {{"waiting", std::to_string(running_.size())}});
@@ -53,11 +58,34 @@ Result<RequestId> FakeEngine::submit(GenerationRequest request, std::shared_ptr<
     running->result.cached_tokens =
         std::max(running->result.cached_tokens, std::min(matched, running->result.prompt_tokens - 1));
   }
+  const int cached = running->result.cached_tokens;
+  const bool whole = cached == running->result.prompt_tokens - 1;
+  running->result.lookup = {cached, cached,
+                            whole ? ReuseLimit::whole_prompt : ReuseLimit::no_such_prefix};
   submitted_.push_back(std::move(request));
   running_[++last_id_] = std::move(running);
   stats_.running = running_.size();
   changed_.notify_all();
   return RequestId{last_id_};
+}
+
+Status FakeEngine::explain(GenerationRequest request, OnExplained done) {
+  {
+    std::lock_guard lock(mutex_);
+    STEMMA_CHECK(check(request));
+    if (paused_) return {};
+  }
+  const auto length = static_cast<Depth>(request.prompt.size());
+  done(Explanation{
+      .lookup = {.matched = length, .usable = length - 2, .limit = ReuseLimit::state_not_stored},
+      .length = length,
+      .checkpoints = {length - 2},
+      .forks = {1},
+      .evicted_checkpoint = 0,
+      .other_namespace_matched = 3,
+      .in_flight = 4,
+      .planned = {{length - 1, MarkSource::repeat}}});
+  return {};
 }
 
 void FakeEngine::cancel(RequestId id) {

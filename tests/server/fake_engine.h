@@ -21,6 +21,8 @@ class FakeEngine final : public Engine {
   ~FakeEngine() override;
 
   Result<RequestId> submit(GenerationRequest request, std::shared_ptr<RequestSink> sink) override;
+  // An explanation that names the prompt's length, on the calling thread or, while paused, never.
+  Status explain(GenerationRequest request, OnExplained done) override;
   void cancel(RequestId id) override;
   void flush_cache() override;
   EngineStats stats() const override;
@@ -55,6 +57,7 @@ class FakeEngine final : public Engine {
     bool cancelled = false;
   };
 
+  Status check(const GenerationRequest& request) const;
   void loop();
   // One token for one request; whether it has ended.
   bool advance(Running& running) const;
