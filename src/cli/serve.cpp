@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -19,18 +21,54 @@ namespace stemma {
 
 namespace {
 
+// When recurrent states are stored.
+std::string snapshot_line(const EngineConfig& config, bool recurrent) {
+  if (!recurrent) return "none: no recurrent layers";
+  const bool automatic = config.strategy == SchedulerStrategy::automatic;
+  const SchedulerStrategy used = automatic ? SchedulerStrategy::extra_buffer_lazy : config.strategy;
+  std::string line = std::string(name_of(used)) +
+                     (automatic ? " (auto: the fewest rows for the same states)" : "");
+  const SnapshotSettings& plan = config.snapshot;
+  const std::string end = plan.end_snapshot ? "where an answer ends" : "";
+  if (used == SchedulerStrategy::no_buffer)
+    return line + ": stored " + (end.empty() ? "never" : end);
+
+  std::vector<std::string> places;
+  const auto every = [](Depth tokens) { return "every " + std::to_string(tokens); };
+  if (plan.periodic_interval > 0)
+    places.push_back(every(plan.periodic_interval) + " tokens of a prompt");
+  if (plan.idle_interval > 0)
+    places.push_back(every(plan.idle_interval) + " while most rows are free");
+  if (plan.generation_interval > 0)
+    places.push_back(every(plan.generation_interval) + " of an answer");
+  if (plan.ladder_start > 0)
+    places.push_back("at " + std::to_string(plan.ladder_start) + " and its doubles");
+  const std::size_t offsets = plan.offsets_from_start.size() + plan.offsets_from_end.size();
+  if (offsets > 0) places.push_back("at " + std::to_string(offsets) + " given offsets");
+  if (plan.branch_snapshot) places.push_back("at branches");
+  if (plan.message_snapshot) places.push_back("at message ends");
+  if (plan.repeat_snapshot) places.push_back("before a prompt's last token");
+  if (!end.empty()) places.push_back(end);
+  line += ": stored ";
+  for (std::size_t i = 0; i < places.size(); ++i) line += (i > 0 ? ", " : "") + places[i];
+  return places.empty() ? line + "never" : line;
+}
+
 void print_choices(const OpenedModel& opened, const ChatTemplate& chat_template, const Engine& engine) {
   const ModelInfo& info = opened.model->info();
   const Options& options = opened.resolved.options;
   const auto type_name = [](DType type) { return type == DType::f32 ? "f32" : "f16"; };
-  std::cout << "model    " << info.name << ": " << info.architecture << ", " << info.layers << " layers, "
-            << info.parameters / 1000000 << " M parameters, " << display_bytes(static_cast<double>(info.weight_bytes))
-            << " of " << info.weight_types << '\n'
+  std::cout << "model    " << info.name << ": " << info.architecture << ", " << info.layers
+            << " layers, " << info.parameters / 1000000 << " M parameters, "
+            << display_bytes(static_cast<double>(info.weight_bytes)) << " of " << info.weight_types
+            << '\n'
             << "device   " << opened.device->description() << '\n'
             << "cache    " << engine.memory_split().explanation << '\n'
-            << "         keys " << type_name(options.engine.k_type) << ", values " << type_name(options.engine.v_type)
-            << ", states f32; pages of " << options.engine.page_size << " tokens; evicts by "
-            << options.engine.eviction << '\n'
+            << "         keys " << type_name(options.engine.k_type) << ", values "
+            << type_name(options.engine.v_type) << ", states f32; pages of "
+            << options.engine.page_size << " tokens; evicts by " << options.engine.eviction << '\n'
+            << "states   " << snapshot_line(options.engine, engine.memory_split().row_count > 0)
+            << '\n'
             << "context  " << engine.context_length() << " tokens\n"
             << "chat     template: " << chat_template.source() << '\n';
   for (const std::string& decision : decisions(opened.resolved)) std::cout << "chose    " << decision << '\n';
