@@ -73,7 +73,7 @@ struct CacheConfig {
   Depth state_grid = 1;
   std::string eviction = "value";
   SchedulerStrategy strategy = SchedulerStrategy::automatic;
-  SnapshotSettings snapshot;
+  SnapshotSettings snapshot{};
   // A prompt waits for another's prefill that will save it at least so many
   // tokens. >= 1.
   Depth wait_threshold = 16;
@@ -128,8 +128,7 @@ struct Explanation {
   Depth length;                      // of the prompt
   std::vector<Depth> checkpoints;    // depths of the matched path that have a state
   std::vector<Depth> forks;          // where other paths leave it
-  Depth evicted_checkpoint;          // the deepest state that was evicted there; 0: none
-                                     // known
+  Depth evicted_checkpoint;          // a state that was evicted there; 0: none is remembered
   Depth other_namespace_matched;     // the most that another namespace has of the
                                      // prompt
   Depth in_flight;                   // of the prompt, what a running request will have computed

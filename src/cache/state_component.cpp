@@ -254,7 +254,7 @@ void StateComponent::evict(std::uint32_t slot, std::uint32_t /*wanted*/) {
   --count;
   --count_;
   ++dropped_;
-  evicted_[index_of(node)] = std::max(evicted_[index_of(node)], depth);
+  evicted_[index_of(node)] = depth;
   if (place > 0) put(of_node.data()[place - 1]);
   if (place < count) put(of_node.data()[place]);
   tree_.changed(node);

@@ -129,7 +129,9 @@ class StateComponent final : public Component {
   std::vector<Checkpoint> checkpoints_;  // by row
   std::vector<Run<RowId>> rows_;         // by node; increasing depths; unpinned references
   std::vector<std::uint32_t> counts_;    // by node
-  std::vector<Depth> evicted_;           // by node: the deepest that was evicted; 0 = none
+  // By node: the latest that was evicted, which is the one above what is left where paths lose
+  // their ends first; 0 = none.
+  std::vector<Depth> evicted_;
   std::uint64_t count_ = 0;
   std::uint64_t dropped_ = 0;
 };

@@ -41,5 +41,65 @@ TEST(Reasons, BelowTheGridIsSaidWhereTheKernelsStoreNoState) {
   for (const PlannedMark& mark : cache->explain({ns, other}).planned) EXPECT_EQ(mark.depth % 64, 0);
 }
 
+TEST(Reasons, AnExplanationOfTheFirstPromptOfANamespacePlansWhatAcquirePlans) {
+  CacheConfig config;
+  config.page_count = 100;
+  config.row_count = 20;
+  SimulatedEngine engine(config);
+  const auto cache = Cache::create(config).value();
+  const NamespaceId ns = cache->namespace_for("model");
+  const auto prompt = tokens_from(0, 200);
+  const Explanation explained = cache->explain({ns, prompt});
+  SimulatedEngine::Sequence sequence{ns, std::get<Lease>(cache->acquire({ns, prompt})), 200};
+  engine.restore(sequence);
+  std::vector<Depth> planned;
+  for (const PlannedMark& mark : explained.planned) planned.push_back(mark.depth);
+  EXPECT_EQ(engine.compute(sequence, 200), planned);
+  EXPECT_GT(planned.size(), 1u);
+  sequence.lease.publish(200);
+}
+
+TEST(Reasons, OfAModelWithoutRecurrentLayersNothingIsPlanned) {
+  CacheConfig config;
+  config.page_count = 100;
+  SimulatedEngine engine(config);
+  const auto cache = Cache::create(config).value();
+  const NamespaceId ns = cache->namespace_for("model");
+  const auto prompt = tokens_from(0, 200);
+  {
+    SimulatedEngine::Sequence sequence{ns, std::get<Lease>(cache->acquire({ns, prompt})), 200};
+    engine.restore(sequence);
+    engine.compute(sequence, 200);
+    sequence.lease.publish(200);
+  }
+  const Explanation explained = cache->explain({ns, prompt});
+  EXPECT_EQ(explained.lookup.usable, 199);
+  EXPECT_EQ(explained.lookup.limit, ReuseLimit::whole_prompt);
+  EXPECT_TRUE(explained.planned.empty());
+  EXPECT_TRUE(explained.checkpoints.empty());
+}
+
+TEST(Reasons, AnExactRepeatWhoseStatesWereEvictedSaysSo) {
+  CacheConfig config;
+  config.page_count = 100;
+  config.row_count = 2;
+  config.eviction = "lru";
+  SimulatedEngine engine(config);
+  const auto cache = Cache::create(config).value();
+  const NamespaceId ns = cache->namespace_for("model");
+  for (const Token first : {0, 1000}) {
+    const auto prompt = tokens_from(first, 100);
+    SimulatedEngine::Sequence sequence{ns, std::get<Lease>(cache->acquire({ns, prompt})), 100};
+    engine.restore(sequence);
+    engine.compute(sequence, 100);
+    sequence.lease.publish(100);
+    std::move(sequence.lease).finish();
+  }
+  const Lookup found = cache->lookup(ns, tokens_from(0, 100));
+  EXPECT_EQ(found.matched, 100);
+  EXPECT_EQ(found.usable, 0);
+  EXPECT_EQ(found.limit, ReuseLimit::state_evicted);
+}
+
 }  // namespace
 }  // namespace stemma
