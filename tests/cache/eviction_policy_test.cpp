@@ -169,6 +169,23 @@ TEST(EveryPolicy, NamesOnlyEntriesOfTheKindsAskedFor) {
   }
 }
 
+// The tail of a leaf that ends inside a page which stays frees nothing; what it costs may be
+// nothing too.
+TEST(EveryPolicy, TakesEntriesThatFreeNothing) {
+  for (const char* name : {"value", "lru", "lfu", "slru", "priority", "marconi", "seglen"}) {
+    const auto policy = policy_named(name);
+    for (int round = 0; round < 3; ++round) {
+      for (std::uint32_t slot = 0; slot < 40; ++slot) {
+        policy->put(entry(slot), {.depth = static_cast<Depth>(slot),
+                                  .cost = slot % 3 == 0 ? 0.0 : slot,
+                                  .bytes = slot % 2 == 0 ? 0.0 : slot,
+                                  .last_used = slot + 100u * static_cast<unsigned>(round)});
+      }
+    }
+    EXPECT_EQ(order_of_eviction(*policy).size(), 40u) << name;
+  }
+}
+
 TEST(EvictionPolicy, UnknownNamesAreAnError) {
   for (const char* name : {"mru", "", "marconi:", "marconi:x", "marconi:-1", "marconi:1x", "LRU"}) {
     const auto policy = make_eviction_policy(name);

@@ -34,7 +34,8 @@ class NormalizedPolicy : public EvictionPolicy {
 
   void put(EntryId entry, const EntryInfo& info) override {
     hold(entry);
-    if (!candidate(info)) {
+    // A tail inside a page that stays frees no bytes: there is no efficiency to sort it by.
+    if (!candidate(info) || !std::isfinite(efficiency(info))) {
       const Member member{info.last_used, entry.kind, entry.slot, kNoCandidate};
       others_.insert(member);
       by_entry_.emplace(key(entry), member);

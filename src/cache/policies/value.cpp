@@ -152,9 +152,11 @@ class ValuePolicy final : public EvictionPolicy {
     // The priority counts for a factor of two for each 8 steps from the default.
     const bool holds = info.retain_until == 0 || info.retain_until > now_;
     const int level = holds ? info.priority - kDefaultPriority : 0;
+    // Infinite where no bytes would be freed.
     const double quarters = 4 * std::log2(info.cost / info.bytes) + level / 2.0;
+    const double bounded = std::clamp<double>(quarters, -kWorths, kWorths);
     state.worth = static_cast<std::uint64_t>(
-        std::clamp(static_cast<int>(std::lround(quarters)) + kWorths / 2, 1, kWorths - 1));
+        std::clamp(static_cast<int>(std::lround(bounded)) + kWorths / 2, 1, kWorths - 1));
   }
 
   static int class_of(const State& state) { return static_cast<int>(state.of_class); }
