@@ -344,7 +344,8 @@ std::optional<RowRef> CacheImpl::take_row() {
   return pool.take();
 }
 
-std::optional<RowRef> CacheImpl::row_for_mark(NodeId node, const PlannedMark& mark) {
+std::optional<RowRef> CacheImpl::row_for_mark(NodeId node, const PlannedMark& mark,
+                                              const Retention& retention) {
   SlotPool<RowId>& pool = states_->pool();
   if (mark.source == MarkSource::periodic) {
     if (pool.available() == 0 || (pool.available() - 1) * 4 < pool.capacity()) return std::nullopt;
@@ -358,8 +359,10 @@ std::optional<RowRef> CacheImpl::row_for_mark(NodeId node, const PlannedMark& ma
   if (pool.available() == 0) {
     constexpr unsigned kAll = (1u << kEntryKinds) - 1;
     const auto victim = policy_->victim(pool.free() > 0 ? kAll : 1u << state_kind_);
-    if (!victim || !policy_->worth(states_->candidate(node, mark.depth, mark.source), *victim))
-      return std::nullopt;
+    EntryInfo candidate = states_->candidate(node, mark.depth, mark.source);
+    candidate.priority = retention.priority;
+    candidate.retain_until = retention.until;
+    if (!victim || !policy_->worth(candidate, *victim)) return std::nullopt;
   }
   return take_row();
 }

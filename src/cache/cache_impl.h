@@ -49,7 +49,8 @@ class CacheImpl {
   // A free row; evicts if need be.
   std::optional<RowRef> take_row();
   // A row for a mark on the path to `node`, as Lease::prepare_marks says.
-  std::optional<RowRef> row_for_mark(NodeId node, const PlannedMark& mark);
+  std::optional<RowRef> row_for_mark(NodeId node, const PlannedMark& mark,
+                                     const Retention& retention);
   // For a prompt of `length` tokens whose matched path has `taken` checkpoints.
   SnapshotInput snapshot_input(Depth hit, Depth matched, Depth length, std::size_t taken) const;
   void count_marks(std::size_t taken, std::size_t skipped);

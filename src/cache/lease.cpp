@@ -185,7 +185,7 @@ std::optional<RowRef> LeaseState::row_for(const PlannedMark& mark) {
     rows_.spare.pop_back();
     return spare;
   }
-  return cache_.row_for_mark(pin_.node, mark);
+  return cache_.row_for_mark(pin_.node, mark, retention_);
 }
 
 std::span<const LeaseMark> LeaseState::prepare_marks(Depth to) {
@@ -228,7 +228,7 @@ NodeId LeaseState::put_into_tree(Depth to) {
   assert(restored_);
   advance(to);
   const NodeId node =
-      cache_.tree().extend(pin_, std::span<const Token>(tokens_).first(to), holdings_);
+      cache_.tree().extend(pin_, std::span<const Token>(tokens_).first(to), holdings_, retention_);
   for (StateRows::Mark& mark : rows_.written)
     cache_.states()->attach(node, mark.depth, mark.source, pin_.turn, std::move(mark.row));
   rows_.written.clear();

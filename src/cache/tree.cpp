@@ -61,16 +61,19 @@ std::vector<Depth> Tree::forks(NodeId node, Depth from, Depth to) const {
   return depths;
 }
 
+void Tree::raise(Node& node, const Retention& retention) {
+  if (retention.priority < node.priority) return;
+  node.priority = retention.priority;
+  node.retain_until = static_cast<float>(retention.until);
+}
+
 void Tree::use(NodeId node, Depth depth, const Retention& retention) {
   ++clock_;
   for (NodeId at = node; !nodes_[at].is_root(); at = nodes_[at].parent) {
     Node& used = nodes_[at];
     used.last_used = clock_;
     if (used.end <= depth && used.uses < 0xFFFF) ++used.uses;
-    if (retention.priority >= used.priority) {
-      used.priority = retention.priority;
-      used.retain_until = static_cast<float>(retention.until);
-    }
+    raise(used, retention);
   }
   changed(node);  // only the last node of a path can be a leaf
 }
@@ -120,7 +123,8 @@ void Tree::lower_pins(NodeId node, Depth depth) {
   while (pinned_to(node) > depth) lower(*pins_.at(node).rbegin()->second, depth);
 }
 
-NodeId Tree::extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* const> holdings) {
+NodeId Tree::extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* const> holdings,
+                    const Retention& retention) {
   const auto to = static_cast<Depth>(tokens.size());
   if (to <= pin.depth) return covering(pin.node, to);
 
@@ -147,14 +151,15 @@ NodeId Tree::extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* 
     if (!nodes_[node].is_root() && nodes_[node].leaf()) {
       nodes_.grow(node, rest);
       nodes_[node].turn = pin.turn;
+      raise(nodes_[node], retention);
       for (std::size_t i = 0; i < components_.size(); ++i)
         components_[i]->grown(node, depth, *holdings[i]);
     } else {
       const NodeId parent = node;
       node = nodes_.add_child(parent, rest);
       nodes_[node].turn = pin.turn;
-      nodes_[node].priority = nodes_[parent].priority;
-      nodes_[node].retain_until = nodes_[parent].retain_until;
+      nodes_[node].priority = retention.priority;
+      nodes_[node].retain_until = static_cast<float>(retention.until);
       for (std::size_t i = 0; i < components_.size(); ++i)
         components_[i]->added(node, *holdings[i]);
       changed(parent);

@@ -106,9 +106,10 @@ class Tree {
 
   // Makes the tree cover `tokens`, of which [0, pin.depth) is the pinned path,
   // with what the holdings (in order of the components) have. Moves the pin as
-  // far as they allow. Returns the node that covers depth tokens.size().
-  // O(tokens beyond the pin).
-  NodeId extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* const> holdings);
+  // far as they allow. What is new has `retention`. Returns the node that covers
+  // depth tokens.size(). O(tokens beyond the pin).
+  NodeId extend(Pin& pin, std::span<const Token> tokens, std::span<Holding* const> holdings,
+                const Retention& retention);
 
   // For components: a leaf ends at `end` from now on, or goes; not below its
   // pins.
@@ -135,6 +136,8 @@ class Tree {
   std::optional<std::string> verify() const;
 
  private:
+  // A node that serves several requests has the highest of their priorities.
+  static void raise(Node& node, const Retention& retention);
   void set_pin(Pin& pin, NodeId node, Depth depth);
   void take_off(Pin& pin);
   NodeId split(NodeId node, Depth depth);

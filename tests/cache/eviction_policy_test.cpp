@@ -70,6 +70,14 @@ TEST(PriorityPolicy, GivesUpTheLowestPriorityFirst) {
   EXPECT_EQ(order_of_eviction(*policy), (std::vector<int>{2, 4, 3, 1}));
 }
 
+TEST(PriorityPolicy, WhatIsNewTakesNoPlaceFromAHigherPriority) {
+  const auto policy = policy_named("priority");
+  policy->put(entry(1), {.last_used = 1, .priority = 50});
+  EXPECT_TRUE(policy->worth({.last_used = 9, .priority = 51}, entry(1)));
+  EXPECT_TRUE(policy->worth({.last_used = 9, .priority = 50}, entry(1)));
+  EXPECT_FALSE(policy->worth({.last_used = 9, .priority = 49}, entry(1)));
+}
+
 TEST(PriorityPolicy, APriorityHoldsOnlyForItsTime) {
   const auto policy = policy_named("priority");
   policy->advance(0, 100);

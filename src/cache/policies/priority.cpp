@@ -31,6 +31,10 @@ class PriorityPolicy final : public RankedPolicy {
     RankedPolicy::erase(entry, evicted);
     expiries_[entry.kind].erase(entry.slot);
   }
+  // What is stored takes no place from what has a higher priority.
+  bool worth(const EntryInfo& candidate, EntryId victim) override {
+    return rank(candidate) >> kPriorityShift >= rank_of(victim) >> kPriorityShift;
+  }
   std::size_t metadata_bytes() const override {
     std::size_t bytes = RankedPolicy::metadata_bytes();
     for (int kind = 0; kind < kEntryKinds; ++kind)
@@ -48,10 +52,12 @@ class PriorityPolicy final : public RankedPolicy {
   }
 
  private:
-  // The priority in the upper 8 bits.
+  static constexpr int kPriorityShift = 56;  // in the upper 8 bits
+
   std::uint64_t rank(const EntryInfo& info) const override {
     const bool holds = info.retain_until == 0 || info.retain_until > now_;
-    return std::uint64_t{holds ? info.priority : kDefaultPriority} << 56 | info.last_used;
+    return std::uint64_t{holds ? info.priority : kDefaultPriority} << kPriorityShift |
+           info.last_used;
   }
 
   double now_ = 0;

@@ -41,6 +41,11 @@ class RankedPolicy : public EvictionPolicy {
  protected:
   // Lower goes first.
   virtual std::uint64_t rank(const EntryInfo& info) const = 0;
+  // Of an entry that is there.
+  std::uint64_t rank_of(EntryId entry) const {
+    const Key& key = heaps_[entry.kind].key(entry.slot);
+    return std::uint64_t{key.high} << 32 | key.low;
+  }
 
  private:
   // Rank, then depth from deep to shallow; in 12 bytes.
