@@ -25,12 +25,15 @@ LoadProgress progress_on_terminal() {
   };
 }
 
-ModelFacts facts_of(const Model& model) {
-  return {.context_length = model.info().context_length, .fits = [&model](const EngineConfig& config) {
-            const MemoryBudget budget{.bytes = config.cache_bytes,
-                                      .max_sequences = static_cast<std::uint32_t>(config.max_sequences),
-                                      .context_length = config.context_length,
-                                      .state_share = config.state_share};
+ModelFacts facts_of(const Model& model, const Device& device) {
+  return {.context_length = model.info().context_length,
+          .fits = [&model, granularity = device.release_granularity()](const EngineConfig& config) {
+            const MemoryBudget budget{
+                .bytes = config.cache_bytes,
+                .max_sequences = static_cast<std::uint32_t>(config.max_sequences),
+                .context_length = config.context_length,
+                .state_share = config.state_share,
+                .release_granularity = granularity};
             const KvLayout kv = model.kv_layout(config.k_type, config.v_type, config.page_size);
             return split_memory(budget, kv, model.state_layout()).has_value();
           }};
@@ -45,7 +48,7 @@ Result<OpenedModel> open_model(const CommandInput& input) {
   opened.device = make_cpu_device(options.device);
   STEMMA_TRY(opened.model, load_model(opened.file, *opened.device, progress_on_terminal()));
   Facts facts = input.facts;
-  facts.model = facts_of(*opened.model);
+  facts.model = facts_of(*opened.model, *opened.device);
   STEMMA_TRY(opened.resolved, resolve(input.asked, facts));
   return opened;
 }

@@ -36,6 +36,10 @@ class PageBuffer {
 
   // Copies the first `slots` token slots of page `from` to page `to`, all layers.
   virtual void copy_page(PageId from, PageId to, int slots) = 0;
+
+  // Gives a page's memory back to the system; what it held is gone. It takes memory again when it
+  // is written.
+  virtual void release(PageId page) = 0;
 };
 
 // The state rows of a model: running states and f32 checkpoints alike.
@@ -46,6 +50,9 @@ class StateBuffer {
   // Sets a row to the state at depth 0 (all zero).
   virtual void clear_row(RowId row) = 0;
   virtual void copy_row(RowId from, RowId to) = 0;
+
+  // As PageBuffer::release.
+  virtual void release(RowId row) = 0;
 };
 
 // Where a step finds what outlives it. All three were made by the device that runs the step.
@@ -66,6 +73,11 @@ class Device {
   virtual std::string kernel_identity() const = 0;
 
   virtual std::unique_ptr<WeightStore> make_weight_store() = 0;
+
+  // Bytes in which memory is taken from the system and given back. Where a layout's slot_alignment
+  // is a multiple of it, pages and rows take memory only from when they are first written until
+  // they are released. 0: this device takes all memory at once, and release() does nothing.
+  virtual std::size_t release_granularity() const = 0;
 
   // Zeroed pages and rows. Fails with `out_of_memory`.
   virtual Result<std::unique_ptr<PageBuffer>> make_pages(const KvLayout& layout, std::size_t page_count) = 0;

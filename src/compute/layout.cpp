@@ -7,6 +7,10 @@ namespace {
 
 constexpr std::int64_t kAlignFloats = 16;  // one cache line
 
+std::size_t rounded_up(std::size_t bytes, std::size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
 std::int64_t aligned(std::int64_t floats) {
   return (floats + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
 }
@@ -19,6 +23,20 @@ std::size_t KvLayout::bytes_per_token() const {
     bytes += row_bytes(k_type, layer.k_cols) + row_bytes(v_type, layer.v_cols);
   }
   return bytes;
+}
+
+std::size_t KvLayout::page_bytes() const {
+  std::size_t bytes = 0;
+  const auto slots = static_cast<std::size_t>(page_size);
+  for (const Layer& layer : layers) {
+    bytes = rounded_up(bytes + slots * stemma::row_bytes(k_type, layer.k_cols), sizeof(float));
+    bytes = rounded_up(bytes + slots * stemma::row_bytes(v_type, layer.v_cols), sizeof(float));
+  }
+  return rounded_up(bytes, slot_alignment);
+}
+
+std::size_t StateLayout::row_bytes() const {
+  return rounded_up(static_cast<std::size_t>(row_floats) * sizeof(float), slot_alignment);
 }
 
 void StateLayout::add_layer(std::int64_t conv_rows, std::int64_t conv_cols, std::int64_t heads, std::int64_t d_v,

@@ -21,8 +21,11 @@ struct KvLayout {
   DType k_type = DType::f16;  // f16 or f32
   DType v_type = DType::f16;
   int page_size = 16;  // tokens, 1 to 256
+  std::size_t slot_alignment = 64;  // bytes that a page's place and size are multiples of
 
   std::size_t bytes_per_token() const;
+  // Of a page with all layers, K and V parts each on whole floats.
+  std::size_t page_bytes() const;
 };
 
 // The state of all recurrent layers of one sequence: one row of floats. Each layer has a convolution window
@@ -40,9 +43,10 @@ struct StateLayout {
   };
   std::vector<Layer> layers;  // recurrent layers only, in model order
   std::int64_t row_floats = 0;  // a multiple of 16
+  std::size_t slot_alignment = 64;  // bytes that a row's place and size are multiples of
 
   bool empty() const { return layers.empty(); }
-  std::size_t row_bytes() const { return static_cast<std::size_t>(row_floats) * sizeof(float); }
+  std::size_t row_bytes() const;
 
   // Appends a layer and assigns its offsets.
   void add_layer(std::int64_t conv_rows, std::int64_t conv_cols, std::int64_t heads, std::int64_t d_v,

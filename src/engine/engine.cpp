@@ -166,7 +166,9 @@ class EngineImpl final : public Engine {
       }
       if (mail.stop) break;
       if (mail.flush || std::exchange(flush_due_, false)) cache_->flush();
-      for (Sequence* sequence : scheduler_.admit()) start(*sequence);
+      const std::vector<Sequence*> admitted = scheduler_.admit();
+      memory_->release(cache_->take_cooled());
+      for (Sequence* sequence : admitted) start(*sequence);
       step();
       publish_stats();
     }
@@ -206,6 +208,7 @@ class EngineImpl final : public Engine {
     if (chunks.empty()) return;
     const auto begin = Clock::now();
     const Step& step = builder_.build(chunks);
+    memory_->release(cache_->take_cooled());
     const auto vocabulary = static_cast<std::size_t>(model_.info().vocabulary);
     logits_.resize(step.output_count() * vocabulary);
     device_.run(step, {model_.weights(), memory_->pages(), memory_->states()},
@@ -365,7 +368,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineConfig& config, const
   MemoryBudget budget{.bytes = config.cache_bytes,
                       .max_sequences = static_cast<std::uint32_t>(config.max_sequences),
                       .context_length = config.context_length,
-                      .state_share = config.state_share};
+                      .state_share = config.state_share,
+                      .release_granularity = device.release_granularity()};
   MemorySplit split;
   Depth context = config.context_length;
   if (context > 0) {
@@ -382,6 +386,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineConfig& config, const
                             .row_count = split.row_count,
                             .page_bytes = split.page_bytes,
                             .row_bytes = split.row_bytes,
+                            .budget_bytes = split.shared_bytes,
                             .cost = {.per_token = model.info().flops_per_token,
                                      .per_token_and_depth = model.info().flops_per_token_and_depth},
                             .eviction = config.eviction,

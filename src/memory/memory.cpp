@@ -2,8 +2,12 @@
 
 namespace stemma {
 
-Result<std::unique_ptr<Memory>> Memory::create(Device& device, const KvLayout& kv,
-                                               const StateLayout& state, const MemorySplit& split) {
+Result<std::unique_ptr<Memory>> Memory::create(Device& device, const KvLayout& kv_of_model,
+                                               const StateLayout& state_of_model,
+                                               const MemorySplit& split) {
+  KvLayout kv = kv_of_model;
+  StateLayout state = state_of_model;
+  kv.slot_alignment = state.slot_alignment = split.slot_alignment;
   STEMMA_TRY(auto pages, device.make_pages(kv, split.page_count));
   STEMMA_TRY(auto states, device.make_states(state, split.row_count));
   return std::unique_ptr<Memory>(new Memory(std::move(pages), std::move(states)));
@@ -24,6 +28,11 @@ void Memory::restore(Lease& lease) {
   if (plan.page_copy)
     pages_->copy_page(plan.page_copy->from, plan.page_copy->to, plan.page_copy->slots);
   lease.restored();
+}
+
+void Memory::release(const Cache::Cooled& cooled) {
+  for (const PageId page : cooled.pages) pages_->release(page);
+  for (const RowId row : cooled.rows) states_->release(row);
 }
 
 }  // namespace stemma

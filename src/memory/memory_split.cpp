@@ -5,12 +5,18 @@
 // first, from at most half of it: with fewer, they wait for each other. The rest is halved by
 // bytes. Pages and checkpoints are worth nothing without each other: a hit needs both, and
 // neither's need is known before requests come.
+//
+// Better than halves is one budget for both (the cache then weighs pages against checkpoints while
+// it runs), where the device can give a slot's memory back: each slot is padded to whole pages of
+// the machine, so that what is resident is never more than the budget. Where padding would cost
+// more than an eighth of a slot, the budget is split.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <optional>
 
 #include "memory/memory.h"
 
@@ -35,29 +41,76 @@ std::uint32_t slots(std::size_t bytes, std::size_t slot_bytes) {
   return slot_bytes == 0 ? 0 : static_cast<std::uint32_t>(std::min(bytes / slot_bytes, kMostSlots));
 }
 
+// What must fit: the pages of one context and two rows.
+struct Least {
+  std::size_t page_bytes;
+  std::size_t rows;
+  std::size_t row_bytes;
+  std::size_t bytes() const { return page_bytes + row_bytes; }
+};
+
+Least least_of(const MemoryBudget& budget, const KvLayout& kv, const StateLayout& state) {
+  const auto page_size = static_cast<std::size_t>(kv.page_size);
+  const std::size_t pages =
+      (static_cast<std::size_t>(budget.context_length) + page_size - 1) / page_size;
+  const std::size_t rows = state.empty() ? 0 : 2;
+  return {pages * kv.page_bytes(), rows, rows * state.row_bytes()};
+}
+
+std::string limit_text(const MemorySplit& split, const MemoryBudget& budget) {
+  if (split.row_bytes == 0 || split.row_count >= budget.max_sequences) return "";
+  return "; at most " + std::to_string(split.row_count) + " sequences run at once";
+}
+
+// One budget for padded slots of both kinds, if that is possible.
+std::optional<MemorySplit> share_one_budget(const MemoryBudget& budget, KvLayout kv,
+                                            StateLayout state) {
+  const std::size_t granularity = budget.release_granularity;
+  if (kv.layers.empty() || state.empty() || budget.state_share >= 0 || granularity == 0)
+    return std::nullopt;
+  const std::size_t packed_page = kv.page_bytes();
+  const std::size_t packed_row = state.row_bytes();
+  kv.slot_alignment = state.slot_alignment = granularity;
+  const auto wasteful = [](std::size_t padded, std::size_t packed) {
+    return padded - packed > padded / 8;
+  };
+  if (wasteful(kv.page_bytes(), packed_page) || wasteful(state.row_bytes(), packed_row) ||
+      budget.bytes < least_of(budget, kv, state).bytes())
+    return std::nullopt;
+
+  MemorySplit split{};
+  split.page_bytes = kv.page_bytes();
+  split.row_bytes = state.row_bytes();
+  split.page_count = slots(budget.bytes, split.page_bytes);
+  split.row_count = slots(budget.bytes, split.row_bytes);
+  split.shared_bytes = budget.bytes;
+  split.slot_alignment = granularity;
+  split.explanation = "one budget of " + size_text(budget.bytes) + " for at most " +
+                      std::to_string(split.page_count) + " pages of " +
+                      std::to_string(kv.page_size) + " tokens (" + size_text(split.page_bytes) +
+                      " each) or " + std::to_string(split.row_count) + " states (" +
+                      size_text(split.row_bytes) + " each)" + limit_text(split, budget);
+  return split;
+}
+
 }  // namespace
 
 Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
                                  const StateLayout& state) {
+  if (auto shared = share_one_budget(budget, kv, state)) return *std::move(shared);
+
   const bool has_pages = !kv.layers.empty();
   const bool has_rows = !state.empty();
   MemorySplit split{};
-  split.page_bytes = has_pages ? kv.bytes_per_token() * kv.page_size : 0;
-  split.row_bytes = has_rows ? state.row_bytes() : 0;
-
-  const std::size_t least_pages =
-      has_pages
-          ? (static_cast<std::size_t>(budget.context_length) + kv.page_size - 1) / kv.page_size
-          : 0;
-  const std::size_t least_rows = has_rows ? 2 : 0;
-  const std::size_t least_page_bytes = least_pages * split.page_bytes;
-  const std::size_t least_row_bytes = least_rows * split.row_bytes;
-  if (budget.bytes < least_page_bytes + least_row_bytes) {
+  split.page_bytes = kv.page_bytes();
+  split.row_bytes = state.row_bytes();
+  const Least least = least_of(budget, kv, state);
+  if (budget.bytes < least.bytes()) {
     return fail(ErrorCode::memory_budget_too_small,
                 {{"budget", size_text(budget.bytes)},
                  {"context", std::to_string(budget.context_length)},
-                 {"rows", std::to_string(least_rows)},
-                 {"needed", size_text(least_page_bytes + least_row_bytes)}});
+                 {"rows", std::to_string(least.rows)},
+                 {"needed", size_text(least.bytes())}});
   }
 
   std::size_t row_share = 0;  // bytes
@@ -68,14 +121,18 @@ Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
   } else if (has_rows && budget.state_share >= 0) {
     row_share = static_cast<std::size_t>(static_cast<double>(budget.bytes) *
                                          std::min(budget.state_share, 1.0));
-    row_share = std::clamp(row_share, least_row_bytes, budget.bytes - least_page_bytes);
+    row_share = std::clamp(row_share, least.row_bytes, budget.bytes - least.page_bytes);
     rule = "the share for state rows as asked, with room for one context";
   } else if (has_rows) {
-    const std::size_t spare = budget.bytes - least_page_bytes - least_row_bytes;
+    const std::size_t spare = budget.bytes - least.bytes();
     const std::size_t other_rows = budget.max_sequences > 1 ? budget.max_sequences - 1 : 0;
     const std::size_t running = std::min(other_rows, spare / 2 / split.row_bytes) * split.row_bytes;
-    row_share = least_row_bytes + running + (spare - running) / 2;
-    rule = "one context and the running sequences first, the rest in halves";
+    row_share = least.row_bytes + running + (spare - running) / 2;
+    rule =
+        budget.release_granularity == 0
+            ? "one context and the running sequences first, the rest in halves"
+            : "two pools, since padding slots to the machine's memory pages would cost too much: one "
+              "context and the running sequences first, the rest in halves";
   }
   split.row_count = slots(row_share, split.row_bytes);
   split.page_count = slots(budget.bytes - split.row_count * split.row_bytes, split.page_bytes);
@@ -90,10 +147,7 @@ Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
     split.explanation += (has_pages ? ", " : "") + std::to_string(split.row_count) +
                          " state rows (" + size_text(split.row_count * split.row_bytes) + ")";
   }
-  split.explanation += std::string("; ") + rule;
-  if (has_rows && split.row_count < budget.max_sequences) {
-    split.explanation += "; at most " + std::to_string(split.row_count) + " sequences run at once";
-  }
+  split.explanation += std::string("; ") + rule + limit_text(split, budget);
   return split;
 }
 

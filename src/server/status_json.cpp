@@ -90,6 +90,10 @@ void add_cache(PrometheusText& text, const CacheStats& c) {
   add_pools(text, "stemma_pool_free", "Holding nothing.", &CacheStats::Pool::free, c);
   add_pools(text, "stemma_pool_evictable", "Cached, and held by no request.", &CacheStats::Pool::evictable, c);
   add_pools(text, "stemma_pool_pinned", "Held by running requests.", &CacheStats::Pool::pinned, c);
+  if (c.budget_bytes > 0) {  // pages and rows share it; each pool's capacity is what it could have of it
+    text.gauge("stemma_cache_budget_bytes", "Memory that pages and rows share.", count(c.budget_bytes));
+    text.gauge("stemma_cache_budget_free_bytes", "Of it, what neither has taken yet.", count(c.budget_free_bytes));
+  }
   text.gauge("stemma_cache_nodes", "Nodes of the prefix tree.", count(c.nodes));
   text.gauge("stemma_cache_tokens", "Tokens whose KV is in the tree.", count(c.cached_tokens));
   text.gauge("stemma_cache_checkpoints", "Stored recurrent states.", count(c.checkpoints));
@@ -148,6 +152,7 @@ ordered_json server_info_json(const ServerParts& parts, const std::string& alias
                     {"page_bytes", split.page_bytes},
                     {"row_count", split.row_count},
                     {"row_bytes", split.row_bytes},
+                    {"shared_bytes", split.shared_bytes},
                     {"explanation", split.explanation}};
   info["engine"] = engine_json(stats);
   info["cache"] = cache_json(stats.cache);

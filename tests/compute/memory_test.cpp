@@ -2,6 +2,9 @@
 
 #include "compute/cpu/memory.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -31,6 +34,28 @@ TEST(Mapping, HugeSizesAreErrors) {
     EXPECT_EQ(mapping.error().code(), ErrorCode::out_of_memory);
     EXPECT_NE(mapping.error().message().find("pages"), std::string::npos);
   }
+}
+
+// Bytes of a mapping that are in memory.
+std::size_t resident(const Mapping& mapping) {
+  const std::size_t page = machine_page_bytes();
+  std::vector<unsigned char> pages((mapping.size() + page - 1) / page);
+  EXPECT_EQ(mincore(mapping.data(), mapping.size(), pages.data()), 0);
+  return static_cast<std::size_t>(
+             std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return p & 1; })) *
+         page;
+}
+
+TEST(Mapping, TakesMemoryAsItIsWrittenAndGivesItBack) {
+  const std::size_t page = machine_page_bytes();
+  Mapping mapping = Mapping::create(4096, page, "test", Residency::as_written).value();
+  EXPECT_EQ(resident(mapping), 0u);
+  std::memset(mapping.data() + 7 * page, 1, 3 * page);
+  EXPECT_EQ(resident(mapping), 3 * page);
+  mapping.release(7 * page + 1, 3 * page - 1);  // all but the first byte: the first page stays
+  EXPECT_EQ(resident(mapping), page);
+  EXPECT_EQ(mapping.data()[7 * page], std::byte{1});
+  EXPECT_EQ(mapping.data()[8 * page], std::byte{0});
 }
 
 TEST(Arena, ReusesItsMemoryFromTheSecondStepOn) {
@@ -89,6 +114,25 @@ TEST(Pages, HoldWhatWasWrittenAndCopyRowsOnly) {
         EXPECT_EQ(found, slot < 2 ? -value(layer, static_cast<int>(slot), i) : 0.0f);
       }
     }
+  }
+}
+
+TEST(Pages, AlignedOnesAreReleasedWhollyAndNoOther) {
+  const auto device = make_cpu_device({.threads = 1});
+  ASSERT_EQ(device->release_granularity(), machine_page_bytes());
+  KvLayout layout = odd_layout();
+  layout.slot_alignment = device->release_granularity();
+  EXPECT_EQ(layout.page_bytes(), machine_page_bytes());
+  const auto buffer = device->make_pages(layout, 3).value();
+  auto& pages = static_cast<CpuPageBuffer&>(*buffer);
+  const float ones[] = {1, 1, 1, 1, 1, 1, 1};
+  for (const PageId page : {PageId{0}, PageId{1}, PageId{2}}) pages.write(1, page, 2, ones, ones);
+  pages.release(PageId{1});
+  for (const PageId page : {PageId{0}, PageId{1}, PageId{2}}) {
+    const PageId table[] = {page};
+    float found = 0;
+    std::memcpy(&found, pages.v_rows(1, 0, 7, table).row(2), sizeof found);
+    EXPECT_EQ(found, page == PageId{1} ? 0.0f : 1.0f);
   }
 }
 

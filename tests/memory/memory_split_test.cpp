@@ -88,6 +88,46 @@ TEST(MemorySplit, ABudgetThatIsTooSmallSaysWhatIsNeeded) {
   EXPECT_TRUE(split_memory({16 * kMiB + 2 * row, 8, 4096, -1}, attention(), recurrent()));
 }
 
+TEST(MemorySplit, WhereMemoryCanBeGivenBackPagesAndRowsShareOneBudget) {
+  MemoryBudget budget{100 * kMiB, 8, 4096, -1, 4096};
+  const MemorySplit split = split_memory(budget, attention(), recurrent()).value();
+  EXPECT_EQ(split.shared_bytes, 100 * kMiB);
+  EXPECT_EQ(split.slot_alignment, 4096u);
+  EXPECT_EQ(split.page_bytes, std::size_t{64} * 1024);
+  EXPECT_EQ(split.row_bytes % 4096, 0u);
+  EXPECT_GE(split.row_bytes, recurrent().row_bytes());
+  EXPECT_EQ(split.page_count, 1600u);
+  EXPECT_EQ(split.row_count, 100 * kMiB / split.row_bytes);
+  EXPECT_EQ(split.explanation,
+            "one budget of 100.0 MiB for at most 1600 pages of 16 tokens (64.0 KiB each) or 99 "
+            "states (1.0 MiB each)");
+
+  budget.state_share = 0.5;
+  EXPECT_EQ(split_memory(budget, attention(), recurrent())->shared_bytes, 0u) << "as asked";
+  budget.state_share = -1;
+  EXPECT_EQ(split_memory(budget, attention(), {})->shared_bytes, 0u) << "nothing to share with";
+  EXPECT_EQ(split_memory(budget, {}, recurrent())->shared_bytes, 0u);
+  budget.bytes = 16 * kMiB + 2 * split.row_bytes - 1;
+  EXPECT_EQ(split_memory(budget, attention(), recurrent())->shared_bytes, 0u)
+      << "without padding, one context fits";
+  budget.bytes = 16 * kMiB + 2 * recurrent().row_bytes() - 1;
+  EXPECT_EQ(split_memory(budget, attention(), recurrent()).error().code(),
+            ErrorCode::memory_budget_too_small);
+}
+
+TEST(MemorySplit, SlotsThatPaddingWouldBloatAreNotShared) {
+  KvLayout small = attention();
+  small.page_size = 1;  // 4 KiB
+  EXPECT_GT(split_memory({100 * kMiB, 8, 4096, -1, 4096}, small, recurrent())->shared_bytes, 0u);
+  small.layers = {{256, 256}};  // 1 KiB
+  const MemorySplit split =
+      split_memory({100 * kMiB, 8, 4096, -1, 4096}, small, recurrent()).value();
+  EXPECT_EQ(split.shared_bytes, 0u);
+  EXPECT_EQ(split.page_bytes, 1024u);
+  EXPECT_NE(split.explanation.find("padding slots"), std::string::npos)
+      << split.explanation;
+}
+
 TEST(MemorySplit, CountsStayAddressable) {
   KvLayout tiny;
   tiny.layers = {{1, 1}};

@@ -25,6 +25,7 @@ class LoggedPages final : public PageBuffer {
   void copy_page(PageId from, PageId to, int slots) override {
     log_.push_back("copy " + std::to_string(slots) + " of " + text(from) + " to " + text(to));
   }
+  void release(PageId page) override { log_.push_back("release " + text(page)); }
 
  private:
   Log& log_;
@@ -37,6 +38,7 @@ class LoggedStates final : public StateBuffer {
   void copy_row(RowId from, RowId to) override {
     log_.push_back("copy " + text(from) + " to " + text(to));
   }
+  void release(RowId row) override { log_.push_back("release " + text(row)); }
 
  private:
   Log& log_;
@@ -47,6 +49,7 @@ class LoggedDevice final : public Device {
   std::string description() const override { return "a log"; }
   std::string kernel_identity() const override { return "none"; }
   std::unique_ptr<WeightStore> make_weight_store() override { return nullptr; }
+  std::size_t release_granularity() const override { return 4096; }
   Result<std::unique_ptr<PageBuffer>> make_pages(const KvLayout&, std::size_t count) override {
     if (count > most_pages)
       return fail(ErrorCode::out_of_memory, {{"bytes", "1"}, {"what", "pages"}});
@@ -96,6 +99,18 @@ TEST(Memory, RestoresALeaseAndTellsIt) {
               testing::ElementsAre("copy " + text(state) + " to " + text(*repeat.state_row()),
                                    "copy 8 of " + text(page) + " to " + text(repeat.pages()[2])));
   EXPECT_EQ(cache->stats().rows.pinned, pinned - 1) << "the checkpoint may be evicted again";
+}
+
+TEST(Memory, GivesBackWhatTheCacheCooled) {
+  LoggedDevice device;
+  const auto memory =
+      Memory::create(
+          device, {}, {},
+          {.page_count = 10, .row_count = 10, .page_bytes = 1, .row_bytes = 1, .explanation = ""})
+          .value();
+  memory->release({.pages = {PageId{3}, PageId{1}}, .rows = {RowId{2}}});
+  EXPECT_THAT(device.log,
+              testing::ElementsAre("release page 3", "release page 1", "release row 2"));
 }
 
 TEST(Memory, SaysWhenTheDeviceHasNoRoom) {

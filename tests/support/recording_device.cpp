@@ -30,6 +30,11 @@ class RecordedPages final : public PageBuffer {
     inner_->copy_page(from, to, slots);
   }
 
+  void release(PageId page) override {
+    for (int i = 0; i < page_size_; ++i) tokens_[slot(page, i)].reset();
+    inner_->release(page);
+  }
+
   std::optional<Token>& at(std::span<const PageId> table, Depth depth) {
     return tokens_[slot(table[static_cast<std::size_t>(depth / page_size_)], depth % page_size_)];
   }
@@ -46,7 +51,9 @@ class RecordedPages final : public PageBuffer {
   std::vector<std::optional<Token>> tokens_;
 };
 
-// State rows with the tokens that each has consumed.
+// State rows with the tokens that each has consumed; kNothing: one that was released, which no
+// sequence has.
+constexpr Token kNothing = -2;
 class RecordedStates final : public StateBuffer {
  public:
   RecordedStates(std::unique_ptr<StateBuffer> inner, std::size_t row_count)
@@ -59,6 +66,11 @@ class RecordedStates final : public StateBuffer {
   void copy_row(RowId from, RowId to) override {
     consumed_[index_of(to)] = consumed_[index_of(from)];
     inner_->copy_row(from, to);
+  }
+
+  void release(RowId row) override {
+    consumed_[index_of(row)] = {kNothing};
+    inner_->release(row);
   }
 
   std::vector<Token>& consumed(RowId row) { return consumed_[index_of(row)]; }

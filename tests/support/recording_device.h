@@ -40,6 +40,7 @@ class RecordingDevice final : public Device {
   std::string description() const override { return inner_->description(); }
   std::string kernel_identity() const override { return inner_->kernel_identity(); }
   std::unique_ptr<WeightStore> make_weight_store() override { return inner_->make_weight_store(); }
+  std::size_t release_granularity() const override { return inner_->release_granularity(); }
   Result<std::unique_ptr<PageBuffer>> make_pages(const KvLayout& layout, std::size_t page_count) override;
   Result<std::unique_ptr<StateBuffer>> make_states(const StateLayout& layout, std::size_t row_count) override;
   void run(const Step& step, StepMemory memory, const std::function<Tensor(Ops&)>& model,

@@ -9,25 +9,40 @@
 
 namespace stemma {
 
+namespace {
+
+Residency residency_of(std::size_t slot_alignment) {
+  return slot_alignment % machine_page_bytes() == 0 ? Residency::as_written : Residency::in_blocks;
+}
+
+}  // namespace
+
 CpuPageBuffer::CpuPageBuffer(const KvLayout& layout, std::size_t page_count)
-    : layout_(layout), page_count_(page_count) {
+    : layout_(layout), page_count_(page_count), page_bytes_(layout.page_bytes()) {
   const auto slots = static_cast<std::size_t>(layout.page_size);
+  std::size_t offset = 0;
   for (const KvLayout::Layer& layer : layout.layers) {
     Place place{};
-    place.k_offset = page_bytes_;
+    place.k_offset = offset;
     place.k_row = row_bytes(layout.k_type, layer.k_cols);
     place.v_offset = round_up(place.k_offset + slots * place.k_row, sizeof(float));
     place.v_row = row_bytes(layout.v_type, layer.v_cols);
-    page_bytes_ = round_up(place.v_offset + slots * place.v_row, sizeof(float));
+    offset = round_up(place.v_offset + slots * place.v_row, sizeof(float));
     places_.push_back(place);
   }
-  page_bytes_ = round_up(page_bytes_, kCacheLine);
+  STEMMA_ASSERT(offset <= page_bytes_);
 }
 
 Result<std::unique_ptr<PageBuffer>> CpuPageBuffer::create(const KvLayout& layout, std::size_t page_count) {
   std::unique_ptr<CpuPageBuffer> buffer(new CpuPageBuffer(layout, page_count));
-  STEMMA_TRY(buffer->memory_, Mapping::create(page_count, buffer->page_bytes_, "pages"));
+  STEMMA_TRY(buffer->memory_, Mapping::create(page_count, buffer->page_bytes_, "pages",
+                                              residency_of(layout.slot_alignment)));
   return buffer;
+}
+
+void CpuPageBuffer::release(PageId id) {
+  STEMMA_ASSERT(index_of(id) < page_count_);
+  memory_.release(index_of(id) * page_bytes_, page_bytes_);
 }
 
 void CpuPageBuffer::copy_page(PageId from, PageId to, int slots) {
@@ -80,8 +95,14 @@ void CpuPageBuffer::write(int layer, PageId id, int slot, const float* k, const 
 
 Result<std::unique_ptr<StateBuffer>> CpuStateBuffer::create(const StateLayout& layout, std::size_t row_count) {
   std::unique_ptr<CpuStateBuffer> buffer(new CpuStateBuffer(layout, row_count));
-  STEMMA_TRY(buffer->memory_, Mapping::create(row_count, layout.row_bytes(), "state rows"));
+  STEMMA_TRY(buffer->memory_, Mapping::create(row_count, buffer->row_bytes_, "state rows",
+                                              residency_of(layout.slot_alignment)));
   return buffer;
+}
+
+void CpuStateBuffer::release(RowId id) {
+  STEMMA_ASSERT(index_of(id) < row_count_);
+  memory_.release(index_of(id) * row_bytes_, row_bytes_);
 }
 
 void CpuStateBuffer::clear_row(RowId id) {

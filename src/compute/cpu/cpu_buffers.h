@@ -21,6 +21,7 @@ class CpuPageBuffer final : public PageBuffer {
   static Result<std::unique_ptr<PageBuffer>> create(const KvLayout& layout, std::size_t page_count);
 
   void copy_page(PageId from, PageId to, int slots) override;
+  void release(PageId page) override;
 
   // The K (or V) rows of one head of one layer in a sequence's pages. The head's row is `size` elements from element
   // `first` of the layer's row.
@@ -43,7 +44,7 @@ class CpuPageBuffer final : public PageBuffer {
     std::size_t v_row;
   };
 
-  CpuPageBuffer(const KvLayout& layout, std::size_t page_count);
+  CpuPageBuffer(const KvLayout& layout, std::size_t page_count);  // without its memory
 
   kernels::KvRows rows(std::size_t offset, std::size_t stride, DType type, std::int64_t first, std::int64_t size,
                        std::span<const PageId> pages) const;
@@ -51,8 +52,8 @@ class CpuPageBuffer final : public PageBuffer {
 
   KvLayout layout_;
   std::size_t page_count_;
+  const std::size_t page_bytes_;
   std::vector<Place> places_;
-  std::size_t page_bytes_ = 0;
   Mapping memory_;
 };
 
@@ -62,17 +63,20 @@ class CpuStateBuffer final : public StateBuffer {
 
   void clear_row(RowId row) override;
   void copy_row(RowId from, RowId to) override;
+  void release(RowId row) override;
 
   float* row(RowId id) const {
-    return reinterpret_cast<float*>(memory_.data() + index_of(id) * layout_.row_bytes());
+    return reinterpret_cast<float*>(memory_.data() + index_of(id) * row_bytes_);
   }
   const StateLayout& layout() const { return layout_; }
   std::size_t row_count() const { return row_count_; }
 
  private:
-  CpuStateBuffer(const StateLayout& layout, std::size_t row_count) : layout_(layout), row_count_(row_count) {}
+  CpuStateBuffer(const StateLayout& layout, std::size_t row_count)
+      : layout_(layout), row_bytes_(layout.row_bytes()), row_count_(row_count) {}
 
   StateLayout layout_;
+  const std::size_t row_bytes_;
   std::size_t row_count_;
   Mapping memory_;
 };

@@ -29,6 +29,8 @@ class CpuDevice final : public Device {
 
   std::unique_ptr<WeightStore> make_weight_store() override { return std::make_unique<CpuWeightStore>(); }
 
+  std::size_t release_granularity() const override { return machine_page_bytes(); }
+
   Result<std::unique_ptr<PageBuffer>> make_pages(const KvLayout& layout, std::size_t page_count) override {
     return CpuPageBuffer::create(layout, page_count);
   }

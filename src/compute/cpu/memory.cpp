@@ -1,6 +1,7 @@
 #include "compute/cpu/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
@@ -13,7 +14,10 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;  // also the smallest bl
 
 }  // namespace
 
-Result<Mapping> Mapping::create(std::size_t count, std::size_t size, std::string_view what) {
+std::size_t machine_page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+Result<Mapping> Mapping::create(std::size_t count, std::size_t size, std::string_view what,
+                                Residency residency) {
   std::size_t bytes = 0;
   const bool overflow = __builtin_mul_overflow(count, size, &bytes);
   if (!overflow && bytes == 0) return Mapping();
@@ -25,10 +29,22 @@ Result<Mapping> Mapping::create(std::size_t count, std::size_t size, std::string
     return fail(ErrorCode::out_of_memory, {{"bytes", amount}, {"what", std::string(what)}});
   }
 #ifdef MADV_HUGEPAGE
-  // Fewer address translations while kernels stream; a refusal only costs speed.
-  if (bytes >= kHugePage) madvise(address, bytes, MADV_HUGEPAGE);
+  // Fewer address translations while kernels stream; a refusal only costs speed. Or none at all:
+  // one byte written would take 2 MiB.
+  if (residency == Residency::as_written) {
+    madvise(address, bytes, MADV_NOHUGEPAGE);
+  } else if (bytes >= kHugePage) {
+    madvise(address, bytes, MADV_HUGEPAGE);
+  }
 #endif
   return Mapping({static_cast<std::byte*>(address), bytes});
+}
+
+void Mapping::release(std::size_t offset, std::size_t bytes) {
+  const std::size_t page = machine_page_bytes();
+  const std::size_t first = round_up(offset, page);
+  const std::size_t last = (offset + bytes) / page * page;
+  if (first < last) madvise(bytes_.data() + first, last - first, MADV_DONTNEED);
 }
 
 Mapping::~Mapping() {

@@ -17,12 +17,20 @@ constexpr std::size_t round_up(std::size_t n, std::size_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
+// Bytes of a page of the machine: memory is taken and given back in these.
+std::size_t machine_page_bytes();
+
+// Whether a mapping's memory comes in large blocks, which is faster to address, or page by page as
+// it is written.
+enum class Residency { in_blocks, as_written };
+
 // Zeroed bytes, aligned to a page of the machine. Move-only owner.
 class Mapping {
  public:
   Mapping() = default;
   // count * size bytes, which may overflow. `what` names them in the error `out_of_memory`.
-  static Result<Mapping> create(std::size_t count, std::size_t size, std::string_view what);
+  static Result<Mapping> create(std::size_t count, std::size_t size, std::string_view what,
+                                Residency residency = Residency::in_blocks);
   ~Mapping();
   Mapping(Mapping&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   Mapping& operator=(Mapping&& other) noexcept {
@@ -32,6 +40,10 @@ class Mapping {
 
   std::byte* data() const { return bytes_.data(); }
   std::size_t size() const { return bytes_.size(); }
+
+  // Gives the machine's pages that lie wholly inside [offset, offset + bytes) back; they are zero
+  // when they are next read.
+  void release(std::size_t offset, std::size_t bytes);
 
  private:
   explicit Mapping(std::span<std::byte> bytes) : bytes_(bytes) {}
