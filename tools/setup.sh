@@ -3,7 +3,7 @@
 # time: what is there already is not touched, and then it takes a fraction of a second.
 #
 #   tools/setup.sh          Debian packages; llama.cpp's sources in build/deps/llama.cpp
-#   tools/setup.sh tests    also the Python packages of the tests in build/venv, and a real model to test with
+#   tools/setup.sh tests    also what the tests need: Debian packages, Python packages in build/venv, a real model
 #
 # STEMMA_LLAMA_CPP_DIR=DIR uses a llama.cpp source tree of your own instead of the pinned one.
 set -euo pipefail
@@ -14,6 +14,7 @@ readonly debian_packages=(
   libbenchmark-dev libboost1.81-dev libcli11-dev libexpected-dev libgmock-dev libgtest-dev libhwy-dev
   libspdlog-dev libssl-dev nlohmann-json3-dev
 )
+readonly debian_test_packages=(curl)
 readonly llama_cpp_package=llama-cpp-python==0.3.36
 readonly llama_cpp_archive=llama_cpp_python-0.3.36.tar.gz
 readonly llama_cpp_sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
@@ -37,8 +38,8 @@ make_scratch() {
 install_debian_packages() {
   command -v dpkg-query >/dev/null || return 0  # another system: CMake names what it cannot find
   local missing=() installed package
-  installed=$(dpkg-query -W -f '${Package}:${db:Status-Status}\n' "${debian_packages[@]}" 2>/dev/null || true)
-  for package in "${debian_packages[@]}"; do
+  installed=$(dpkg-query -W -f '${Package}:${db:Status-Status}\n' "$@" 2>/dev/null || true)
+  for package; do
     grep -qx "$package:installed" <<<"$installed" || missing+=("$package")
   done
   ((${#missing[@]})) || return 0
@@ -109,9 +110,10 @@ case ${1:-build} in
   tests) ;;
   *) die "usage: tools/setup.sh [build|tests]" ;;
 esac
-install_debian_packages
+install_debian_packages "${debian_packages[@]}"
 fetch_llama_cpp
 if [[ ${1:-build} == tests ]]; then
+  install_debian_packages "${debian_test_packages[@]}"
   install_test_packages
   fetch_smollm2
 fi

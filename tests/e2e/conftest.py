@@ -16,13 +16,14 @@ class Server:
     def __init__(self, *arguments):
         command = [os.environ["STEMMA_BINARY"], "serve", "--model", os.environ["STEMMA_MODEL"], "--port", "0", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.url = None
+        self.printed = ""  # what it says before it serves, which ends in a request to try
         for line in self.process.stdout:
-            if match := re.match(r"listening on (http://\S+)", line):
-                self.url = match.group(1)
+            self.printed += line
+            if line.startswith("Ctrl-C"):
                 break
-        if self.url is None:
+        else:
             raise RuntimeError(f"{command} ended with {self.process.wait()} before it listened")
+        self.url = re.search(r"^listening on (\S+)", self.printed, re.MULTILINE)[1]
 
     def stop(self):
         self.process.terminate()
