@@ -14,6 +14,9 @@ endforeach()
 set(LLAMA_BUILD_COMMON ON CACHE BOOL "" FORCE)
 set(LLAMA_OPENSSL OFF CACHE BOOL "" FORCE)
 set(GGML_OPENMP OFF CACHE BOOL "" FORCE)
+# Stemma multiplies with ggml's products of vectors alone, and libllama is what tests compare it with: without these
+# kernels libllama, too, computes a row's products in one order, whatever the number of rows beside it.
+set(GGML_LLAMAFILE OFF CACHE BOOL "" FORCE)
 set(GGML_CCACHE OFF CACHE BOOL "" FORCE)
 
 # The dependency is always optimised and never instrumented: the sanitizer presets watch our own code, and

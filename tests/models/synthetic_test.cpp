@@ -53,7 +53,7 @@ TEST(Synthetic, LoadsInLibllama) {
   const std::vector<std::vector<Token>> tokens{{1, 2, 3}};
   for (const char* architecture : {"qwen35", "llama", "qwen3"}) {
     const test::LlamaOracle oracle(test::tiny_model(architecture, "f32"));
-    const auto logits = oracle.logits(tokens, false, DType::f32);
+    const auto logits = oracle.logits(tokens, {.kv_type = DType::f32});
     double sum = 0;
     for (const float logit : logits[0][2]) sum += logit * logit;
     const double deviation = std::sqrt(sum / static_cast<double>(logits[0][2].size()));

@@ -50,7 +50,7 @@ void expect_oracle_agrees(const std::string& architecture, const Change& change)
   const std::string path = changed(architecture, change);
   const Rows ours = stemma_logits(path);
   const std::vector<std::vector<Token>> sequences{some_tokens()};
-  const Rows theirs = test::LlamaOracle(path).logits(sequences, false, DType::f32)[0];
+  const Rows theirs = test::LlamaOracle(path).logits(sequences, {.kv_type = DType::f32})[0];
   EXPECT_LE(test::compare_logits(ours, theirs).nmse, 1e-8);
   EXPECT_GT(test::compare_logits(ours, stemma_logits(test::tiny_model(architecture, "f32"))).nmse, 1e-4);
 }

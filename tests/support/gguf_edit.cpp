@@ -4,7 +4,11 @@
 #include <gguf.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <limits>
+#include <random>
 #include <stdexcept>
 
 namespace stemma::test {
@@ -54,6 +58,20 @@ void GgufEdit::add(const std::string& name, std::vector<std::int64_t> shape, std
 }
 
 void GgufEdit::set_type(const std::string& name, int type) { find(name)->type = type; }
+
+void GgufEdit::nudge_vectors(std::uint32_t seed) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::mt19937 random(seed);
+  for (Tensor& tensor : tensors_) {
+    if (tensor.type != GGML_TYPE_F32 || tensor.shape.size() != 1) continue;
+    for (std::size_t at = 0; at < tensor.data.size(); at += sizeof(float)) {
+      float value;
+      std::memcpy(&value, &tensor.data[at], sizeof value);
+      value = std::nextafter(value, random() % 2 == 0 ? kInfinity : -kInfinity);
+      std::memcpy(&tensor.data[at], &value, sizeof value);
+    }
+  }
+}
 
 void GgufEdit::copy(const std::string& from, const std::string& to) {
   Tensor tensor = *find(from);

@@ -25,6 +25,9 @@ class GgufEdit {
   void add(const std::string& name, std::vector<std::int64_t> shape, std::span<const float> values);
   // Calls the elements another type of the same size; `type` is ggml's number.
   void set_type(const std::string& name, int type);
+  // Moves every number of the f32 vectors (norms, biases, gates) by one unit in the last place, up or
+  // down at random.
+  void nudge_vectors(std::uint32_t seed);
   // A copy of tensor `from` under another name.
   void copy(const std::string& from, const std::string& to);
   // Joins matrices over the same inputs into one, in place of the first.

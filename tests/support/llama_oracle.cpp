@@ -2,6 +2,7 @@
 
 #include <llama.h>
 
+#include <cstdlib>
 #include <stdexcept>
 
 namespace stemma::test {
@@ -27,6 +28,7 @@ struct Batch {
 }  // namespace
 
 LlamaOracle::LlamaOracle(const std::string& path) : model_(nullptr, llama_model_free) {
+  setenv("GGML_CPU_TILED_MM", "0", 1);  // ggml reads it at the process's first product
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = 0;
@@ -38,8 +40,8 @@ LlamaOracle::LlamaOracle(const std::string& path) : model_(nullptr, llama_model_
 
 LlamaOracle::~LlamaOracle() = default;
 
-std::vector<std::vector<LlamaOracle::Logits>> LlamaOracle::logits(std::span<const std::vector<Token>> sequences,
-                                                                  bool flash_attention, DType kv_type) const {
+std::vector<std::vector<LlamaOracle::Logits>> LlamaOracle::logits(
+    std::span<const std::vector<Token>> sequences, const LlamaSettings& settings) const {
   std::size_t tokens = 0;
   for (const auto& sequence : sequences) tokens += sequence.size();
 
@@ -48,11 +50,13 @@ std::vector<std::vector<LlamaOracle::Logits>> LlamaOracle::logits(std::span<cons
   params.n_batch = static_cast<std::uint32_t>(tokens);
   params.n_seq_max = static_cast<std::uint32_t>(sequences.size());
   params.kv_unified = true;
-  params.n_threads = 2;
-  params.n_threads_batch = 2;
-  params.flash_attn_type = flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-  params.type_k = static_cast<ggml_type>(kv_type);
-  params.type_v = static_cast<ggml_type>(kv_type);
+  params.n_ubatch = settings.rows_at_once;
+  params.n_threads = settings.threads;
+  params.n_threads_batch = settings.threads;
+  params.flash_attn_type =
+      settings.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.type_k = static_cast<ggml_type>(settings.kv_type);
+  params.type_v = static_cast<ggml_type>(settings.kv_type);
   const std::unique_ptr<llama_context, decltype(&llama_free)> context(llama_init_from_model(model_.get(), params),
                                                                       llama_free);
   if (!context) throw std::runtime_error("libllama makes no context");

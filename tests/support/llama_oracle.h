@@ -1,6 +1,10 @@
 #pragma once
-// libllama on a model file, as the measure of Stemma's forward passes.
+// libllama on a model file, as the measure of Stemma's forward passes. It is set to multiply every row
+// of a batch on its own (no repacked weights, no tiles, and a build without llamafile's kernels): its
+// logits without flash attention then do not depend on what else is in the batch, on how the batch is
+// cut or on the threads, so that there is one thing to compare with.
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +18,14 @@ struct llama_context;
 
 namespace stemma::test {
 
+// How libllama is to compute.
+struct LlamaSettings {
+  DType kv_type;
+  bool flash_attention = false;
+  std::uint32_t rows_at_once = 512;  // tokens of the batch that pass through the layers together
+  int threads = 1;
+};
+
 class LlamaOracle {
  public:
   // Throws std::runtime_error if libllama does not load `path`.
@@ -22,10 +34,10 @@ class LlamaOracle {
 
   using Logits = std::vector<float>;
 
-  // The logits of every token of each sequence, all computed in one batch from empty memory with two threads;
+  // The logits of every token of each sequence, all computed in one batch from empty memory;
   // `result[s][t]` is [vocabulary].
-  std::vector<std::vector<Logits>> logits(std::span<const std::vector<Token>> sequences, bool flash_attention,
-                                          DType kv_type) const;
+  std::vector<std::vector<Logits>> logits(std::span<const std::vector<Token>> sequences,
+                                          const LlamaSettings& settings) const;
 
  private:
   std::unique_ptr<llama_model, void (*)(llama_model*)> model_;
