@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "models/README.md", ROOT / "tools/train/README.md"])
 ADDRESS = "http://127.0.0.1:8080"
 EXAMPLE_MODEL = "Qwen3.5-4B-Q8_0.gguf"
+EXAMPLE_TRACE = "trace.jsonl"
 STEMMA = "build/release/stemma"
 
 
@@ -46,6 +47,16 @@ def shown_commands():
                     text = ""
 
 
+def write_trace(path):
+    """40 chats of 4 turns, interleaved, in Mooncake's format: each prompt goes on from the one before it by 4 blocks."""
+    with path.open("w") as file:
+        for time in range(160):
+            turn, chat = divmod(time, 40)
+            blocks = [0, *range(1 + 100 * chat, 1 + 100 * chat + 4 * (turn + 1))]
+            request = {"timestamp": 1000 * time, "input_length": 512 * len(blocks), "output_length": 100, "hash_ids": blocks}
+            file.write(json.dumps(request) + "\n")
+
+
 @pytest.fixture(scope="session")
 def place():
     """A folder like the repository's root, which the commands may write to."""
@@ -54,6 +65,7 @@ def place():
         for part in ("bench", "build", "models", "tools"):
             (folder / part).symlink_to(ROOT / part)
         (folder / EXAMPLE_MODEL).symlink_to(os.environ["STEMMA_MODEL"])
+        write_trace(folder / EXAMPLE_TRACE)
         yield folder
 
 
