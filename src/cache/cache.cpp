@@ -1,5 +1,5 @@
-// What a cache is made of, its reports and names; Cache forwards to CacheImpl (lookup.cpp,
-// admission.cpp, room.cpp). CacheImpl.
+// What a cache is made of, its reports, checks and names. Cache forwards to CacheImpl, whose other
+// parts are in lookup.cpp, admission.cpp and room.cpp.
 
 #include "cache/cache.h"
 
