@@ -160,8 +160,8 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheConfig& config,
   if (config.wait_threshold < 1)
     return bad("wait_threshold " + range(config.wait_threshold) + "at least 1");
   if (config.state_grid < 1) return bad("state_grid " + range(config.state_grid) + "at least 1");
-  if (config.page_bytes == 0 || config.row_bytes == 0)
-    return bad("page_bytes and row_bytes must be at least 1");
+  if (config.page_count > 0 && config.page_bytes == 0) return bad("page_bytes must be at least 1");
+  if (config.row_count > 0 && config.row_bytes == 0) return bad("row_bytes must be at least 1");
   if (snapshot.periodic_interval < 0) {
     return bad("periodic_interval " + range(snapshot.periodic_interval) +
                "at least 1, or 0 for none");

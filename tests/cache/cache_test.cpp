@@ -654,7 +654,8 @@ TEST(Config, IsChecked) {
             "cache: idle_interval is -1; it must be at least 1, or 0 for none "
             "of its own");
   EXPECT_EQ(reason([](CacheConfig& c) { c.page_bytes = 0; }),
-            "cache: page_bytes and row_bytes must be at least 1");
+            "cache: page_bytes must be at least 1");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.row_bytes = 0; }), "cache: row_bytes must be at least 1");
   EXPECT_EQ(reason([](CacheConfig& c) { c.eviction = "fifo"; }),
             "unknown eviction policy fifo; known are value, lru, lfu, slru, "
             "priority, marconi (or "

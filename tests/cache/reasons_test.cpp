@@ -62,6 +62,7 @@ TEST(Reasons, AnExplanationOfTheFirstPromptOfANamespacePlansWhatAcquirePlans) {
 TEST(Reasons, OfAModelWithoutRecurrentLayersNothingIsPlanned) {
   CacheConfig config;
   config.page_count = 100;
+  config.row_bytes = 0;
   SimulatedEngine engine(config);
   const auto cache = Cache::create(config).value();
   const NamespaceId ns = cache->namespace_for("model");
