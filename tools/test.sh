@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # tools/test.sh PRESET [LABEL...]: builds a preset and runs its tests, or those with one of the labels, and the Python tests
-# against the built binary in `release`, and its crowd of clients in `asan`. The last line counts passed, failed and skipped tests.
+# against the built binary: all in `release`, elsewhere the crowd of clients. The last line counts passed, failed and skipped
+# tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
 
 labels=$(IFS='|' && echo "${*:-.}")  # a regular expression
-tools/build.sh "$preset" ${*/#/tests_}
+tools/build.sh "$preset" ${*/#/tests_} ${*:+stemma}
 results=build/$preset/test-results
 rm -rf "$results"
 mkdir -p "$results"
@@ -21,13 +22,8 @@ export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 status=0
 ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
   --output-junit "$PWD/$results/ctest.xml" --label-regex "$labels" </dev/null || status=1
-case $preset in
-  release) python_tests=tests/e2e ;;
-  asan) python_tests=tests/e2e/test_clients.py ;;
-  *) python_tests= ;;
-esac
-if [[ -n $python_tests ]]; then
-  build/venv/bin/python -m pytest -q "$python_tests" --junitxml "$results/e2e.xml" </dev/null || status=1
-fi
+python_tests=tests/e2e
+[[ $preset == release ]] || python_tests=tests/e2e/test_clients.py
+build/venv/bin/python -m pytest -q "$python_tests" --junitxml "$results/e2e.xml" </dev/null || status=1
 python3 tools/count_tests.py "$results" || status=1
 exit $status
