@@ -3,21 +3,28 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cstdlib>
+#include <iostream>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "compute/cpu/cpu_device.h"
 #include "compute/dtype.h"
 
 namespace stemma {
-namespace {
 
-constexpr int kThreads = 2;
 constexpr int kPageSize = 16;
 constexpr int kHeads = 16, kHeadSize = 128;  // of the delta net
 constexpr int kQueryHeads = 8, kKvHeads = 2, kAttentionSize = 256;
 constexpr std::int64_t kWidth = 1024;
 constexpr Depth kMaxDepth = 16384;
+
+// What --threads=N asked for.
+int& thread_count() {
+  static int threads = 2;
+  return threads;
+}
 
 // One step over one sequence, and the memory for it.
 class Bench {
@@ -62,7 +69,7 @@ class Bench {
   template <class Operation>
   void run(benchmark::State& state, std::int64_t cols, Operation&& operation) {
     std::vector<float> ones(static_cast<std::size_t>(cols), 1.0f);
-    const Matrix table = store_->add_matrix({"ones", DType::f32, cols, 1,
+    const Matrix table = store_->add_table({"ones", DType::f32, cols, 1,
                                              reinterpret_cast<const std::byte*>(ones.data()),
                                              ones.size() * sizeof(float)})
                              .value();
@@ -81,7 +88,7 @@ class Bench {
   }
 
  private:
-  std::unique_ptr<Device> device_ = make_cpu_device({.threads = kThreads});
+  std::unique_ptr<Device> device_ = make_cpu_device({.threads = thread_count()});
   std::unique_ptr<WeightStore> store_ = device_->make_weight_store();
   std::unique_ptr<PageBuffer> pages_;
   std::unique_ptr<StateBuffer> states_;
@@ -144,7 +151,12 @@ void linear(benchmark::State& state, DType type) {
 }
 BENCHMARK_CAPTURE(linear, q8_0, DType::q8_0)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
 BENCHMARK_CAPTURE(linear, q4_k, DType::q4_k)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
+BENCHMARK_CAPTURE(linear, q4_0, DType::q4_0)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
+BENCHMARK_CAPTURE(linear, q5_k, DType::q5_k)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
+BENCHMARK_CAPTURE(linear, q6_k, DType::q6_k)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
+BENCHMARK_CAPTURE(linear, f32, DType::f32)->Arg(1)->Arg(512)->UseRealTime();
 BENCHMARK_CAPTURE(linear, f16, DType::f16)->Arg(1)->Arg(512)->UseRealTime();
+BENCHMARK_CAPTURE(linear, bf16, DType::bf16)->Arg(1)->Arg(512)->UseRealTime();
 
 // The small row-wise operations of one layer, whose cost must not show beside the products.
 void row_work(benchmark::State& state) {
@@ -158,7 +170,18 @@ void row_work(benchmark::State& state) {
 }
 BENCHMARK(row_work)->Arg(1)->Arg(512)->UseRealTime();
 
-}  // namespace
 }  // namespace stemma
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    constexpr std::string_view name = "--threads=";
+    const std::string_view argument = argv[i];
+    if (!argument.starts_with(name)) {
+      std::cerr << "kernel_bench: unknown option " << argument << '\n';
+      return 2;
+    }
+    stemma::thread_count() = std::atoi(argv[i] + name.size());
+  }
+  benchmark::RunSpecifiedBenchmarks();
+}

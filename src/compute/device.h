@@ -21,9 +21,13 @@ class WeightStore {
  public:
   virtual ~WeightStore() = default;
 
-  // Takes a matrix for linear() and embed(). A device may keep the view instead of copying: the bytes must outlive
-  // the store. Fails with `weight_type_unsupported` on a type the device cannot multiply with.
+  // Takes a matrix for linear(). A device may keep the view instead of copying: the bytes must outlive the store. A
+  // device may pack the matrix for its products: O(bytes), in parallel. Fails with `weight_type_unsupported` on a type
+  // the device cannot multiply with, and with `out_of_memory`.
   virtual Result<Matrix> add_matrix(const HostMatrix& source) = 0;
+
+  // As add_matrix(), for embed() alone, which takes either: never multiplied, so never packed.
+  virtual Result<Matrix> add_table(const HostMatrix& source) = 0;
 
   // Takes all elements of `source` as one f32 vector, converting from its type.
   virtual Result<Vector> add_vector(const HostMatrix& source) = 0;

@@ -120,10 +120,14 @@ Tensor TokenEnds::logits(Ops& ops, Tensor x, float norm_eps) const {
 
 Result<TokenEnds> load_token_ends(WeightLoader& weights, const TransformerConfig& config) {
   TokenEnds ends;
-  STEMMA_TRY(ends.embedding, weights.matrix("token_embd.weight", config.width, config.vocabulary));
+  STEMMA_TRY(ends.embedding, weights.table("token_embd.weight", config.width, config.vocabulary));
   STEMMA_TRY(ends.output_norm, weights.vector("output_norm.weight", {config.width}));
   STEMMA_TRY(const auto output, weights.find_matrix("output.weight", config.width, config.vocabulary));
-  ends.output = output.value_or(ends.embedding);
+  if (output) {
+    ends.output = *output;
+  } else {
+    STEMMA_TRY(ends.output, weights.matrix("token_embd.weight", config.width, config.vocabulary));
+  }
   return ends;
 }
 

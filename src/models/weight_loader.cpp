@@ -62,7 +62,7 @@ Status WeightLoader::check_shape(const GgufTensor& tensor, std::span<const std::
 }
 
 void WeightLoader::count(const GgufTensor& tensor) {
-  used_.insert(tensor.name);
+  if (!used_.insert(tensor.name).second) return;
   bytes_ += tensor.bytes;
   const HostMatrix matrix = tensor.matrix();
   parameters_ += matrix.cols * matrix.rows;
@@ -70,8 +70,8 @@ void WeightLoader::count(const GgufTensor& tensor) {
   if (progress_) progress_(bytes_, total_bytes_);
 }
 
-Result<std::optional<Matrix>> WeightLoader::find_matrix(const std::string& name, std::int64_t inputs,
-                                                        std::int64_t outputs) {
+Result<std::optional<HostMatrix>> WeightLoader::find_source(const std::string& name, std::int64_t inputs,
+                                                            std::int64_t outputs) const {
   const GgufTensor* tensor = file_.find_tensor(name);
   if (tensor == nullptr) return std::nullopt;
   const std::int64_t shape[] = {inputs, outputs};
@@ -84,9 +84,24 @@ Result<std::optional<Matrix>> WeightLoader::find_matrix(const std::string& name,
   HostMatrix source = tensor->matrix();
   source.cols = inputs;
   source.rows = outputs;
-  STEMMA_TRY(const Matrix matrix, store_.add_matrix(source));
-  count(*tensor);
+  return source;
+}
+
+Result<std::optional<Matrix>> WeightLoader::find_matrix(const std::string& name, std::int64_t inputs,
+                                                        std::int64_t outputs) {
+  STEMMA_TRY(const auto source, find_source(name, inputs, outputs));
+  if (!source) return std::nullopt;
+  STEMMA_TRY(const Matrix matrix, store_.add_matrix(*source));
+  count(*file_.find_tensor(name));
   return matrix;
+}
+
+Result<Matrix> WeightLoader::table(const std::string& name, std::int64_t inputs, std::int64_t outputs) {
+  STEMMA_TRY(const auto source, find_source(name, inputs, outputs));
+  if (!source) return missing(name);
+  STEMMA_TRY(const Matrix table, store_.add_table(*source));
+  count(*file_.find_tensor(name));
+  return table;
 }
 
 Result<Matrix> WeightLoader::matrix(const std::string& name, std::int64_t inputs, std::int64_t outputs) {

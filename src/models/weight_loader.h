@@ -29,6 +29,9 @@ class WeightLoader {
   Result<Matrix> matrix(const std::string& name, std::int64_t inputs, std::int64_t outputs);
   Result<std::optional<Matrix>> find_matrix(const std::string& name, std::int64_t inputs, std::int64_t outputs);
 
+  // For embed(): rows are looked up, not multiplied. A tensor may be asked for as a matrix too.
+  Result<Matrix> table(const std::string& name, std::int64_t inputs, std::int64_t outputs);
+
   // F32, F16 or BF16 in the file.
   Result<Vector> vector(const std::string& name, std::initializer_list<std::int64_t> shape);
   Result<std::optional<Vector>> find_vector(const std::string& name, std::initializer_list<std::int64_t> shape);
@@ -49,6 +52,9 @@ class WeightLoader {
   std::string types() const;  // "Q8_0 (187), F32 (96)", most frequent first
 
  private:
+  // Where the matrix `name` lies in the file, of a type that can be multiplied.
+  Result<std::optional<HostMatrix>> find_source(const std::string& name, std::int64_t inputs,
+                                                std::int64_t outputs) const;
   Status check_shape(const GgufTensor& tensor, std::span<const std::int64_t> shape) const;
   tl::unexpected<Error> missing(const std::string& name) const;
   void count(const GgufTensor& tensor);

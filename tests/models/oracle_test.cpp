@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <iostream>
 #include <random>
+#include <string_view>
 
 #include "models/gguf_file.h"
 #include "support/compare_logits.h"
@@ -196,7 +197,10 @@ TEST_P(Oracle, OtherWeightsAreNoFurtherAwayThanFlashAttention) {
       EXPECT_LE(m.plain.nmse(), kSample * m.llama_flash.nmse()) << type << ' ' << workload.name;
       EXPECT_LE(m.flash.nmse(), kSample * m.llama_flash.nmse()) << type << ' ' << workload.name;
     }
-    EXPECT_LE(subject.measure(kSingle, DType::f16).plain.nmse(), 1e-6) << type;
+    // Sums in another order; where an input then rounds the other way, its step is 2^-9 of it in bf16 and less in the
+    // other types.
+    const double step = std::string_view(type) == "bf16" ? 1e-5 : 1e-6;
+    EXPECT_LE(subject.measure(kSingle, DType::f16).plain.nmse(), step) << type;
   }
 }
 

@@ -27,7 +27,9 @@ class CpuDevice final : public Device {
     return std::string("cpu/") + kernels::target_name() + "/" + ggml_identity();
   }
 
-  std::unique_ptr<WeightStore> make_weight_store() override { return std::make_unique<CpuWeightStore>(); }
+  std::unique_ptr<WeightStore> make_weight_store() override {
+    return std::make_unique<CpuWeightStore>(pool_);
+  }
 
   std::size_t release_granularity() const override { return machine_page_bytes(); }
 

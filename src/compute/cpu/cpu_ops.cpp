@@ -120,11 +120,13 @@ void CpuOps::for_each_segment_part(std::size_t parts, Body&& body) {
 Tensor CpuOps::embed(Matrix table) {
   const Tensor y = make_tensor(depths_.size(), table.cols);
   const View out = view(y);
-  const CpuWeightStore::WeightMatrix& matrix = weights_->matrix(table);
+  const HostMatrix& source = weights_->matrix(table).weights.source;
+  const std::size_t stride = row_bytes(source.type, source.cols);
   for_each_segment_part(1, [&](const Segment& segment, std::size_t row, std::size_t) {
     for (const Token token : segment.tokens) {
-      STEMMA_ASSERT(token >= 0 && token < matrix.source.rows);
-      matrix.product->unpack_row(matrix.source, token, out.row(row++));
+      STEMMA_ASSERT(token >= 0 && token < source.rows);
+      unpack_elements(source.type, source.data + static_cast<std::size_t>(token) * stride, source.cols,
+                      out.row(row++));
     }
   });
   return y;
@@ -166,20 +168,27 @@ void CpuOps::linear(Tensor x, std::span<const LinearTerm> terms, std::span<Tenso
     });
     if (known == prepared.data() + prepared_count) {
       const std::size_t stride = matrix.product->prepared_bytes(x.cols);
-      std::byte* data = arena_.allocate(in.rows * stride);
+      const std::size_t groups = (in.rows + matrix.product->input_group() - 1) / matrix.product->input_group();
+      std::byte* data = arena_.allocate(groups * stride);
       *known = {matrix.product, {data, stride, in.rows}, data};
       ++prepared_count;
     }
     const std::size_t bytes = in.rows < kFewInputs ? kStreamedWeightBytes : kCachedWeightBytes;
-    const std::size_t per_item = std::max<std::size_t>(1, bytes / row_bytes(matrix.source.type, matrix.source.cols));
+    const HostMatrix& source = matrix.weights.source;
+    const auto unit = static_cast<std::size_t>(matrix.product->row_unit());
+    const std::size_t per_item = std::max<std::size_t>(1, bytes / row_bytes(source.type, source.cols) / unit) * unit;
     const float* bias = terms[i].bias ? weights_->vector(*terms[i].bias).data() : nullptr;
     parts[i] = {&matrix, known, bias, view(out[i]), per_item, items};
-    items += (static_cast<std::size_t>(matrix.source.rows) + per_item - 1) / per_item;
+    items += (static_cast<std::size_t>(source.rows) + per_item - 1) / per_item;
   }
 
   for (std::size_t p = 0; p < prepared_count; ++p) {
-    for_each_run(in.rows, in.cols, in.cols, [&](std::size_t row, std::size_t, std::size_t) {
-      prepared[p].product->prepare(in.row(row), x.cols, prepared[p].data + row * prepared[p].inputs.stride);
+    const std::size_t group = prepared[p].product->input_group();
+    const std::size_t groups = (in.rows + group - 1) / group;
+    for_each_run(groups, in.cols * group, in.cols * group, [&](std::size_t g, std::size_t, std::size_t) {
+      const std::size_t row = g * group;
+      prepared[p].product->prepare(in.row(row), in.stride, std::min(group, in.rows - row), x.cols,
+                                   prepared[p].data + g * prepared[p].inputs.stride);
     });
   }
   pool_.parallel_for(items, [&](std::size_t item, int) {
@@ -187,7 +196,7 @@ void CpuOps::linear(Tensor x, std::span<const LinearTerm> terms, std::span<Tenso
     const Part& part = *std::prev(after);
     const std::size_t first = (item - part.first_item) * part.rows_per_item;
     const std::size_t count = std::min(part.rows_per_item, part.out.cols - first);
-    part.matrix->product->multiply(part.matrix->source, static_cast<std::int64_t>(first),
+    part.matrix->product->multiply(part.matrix->weights, static_cast<std::int64_t>(first),
                                    static_cast<std::int64_t>(count), part.prepared->inputs,
                                    {part.out.data, part.out.stride});
     if (part.bias == nullptr) return;

@@ -38,6 +38,9 @@ static_assert(static_cast<int>(DType::q1_0) == GGML_TYPE_Q1_0 && static_cast<int
 // L2 cache while all weight rows of the call pass.
 constexpr std::size_t kInputTileBytes = std::size_t{256} << 10;
 
+// Input forms from here on are ggml's types; those before are kernels::InputForm's.
+constexpr std::uint32_t kGgmlForms = 1 << 16;
+
 ggml_type ggml_type_of(DType type) { return static_cast<ggml_type>(type); }
 
 class GgmlProduct final : public Product {
@@ -48,18 +51,25 @@ class GgmlProduct final : public Product {
         input_type_(static_cast<DType>(traits.vec_dot_type)),
         quantize_(ggml_get_type_traits_cpu(traits.vec_dot_type)->from_float) {}
 
-  std::uint32_t input_form() const override { return static_cast<std::uint32_t>(input_type_); }
+  std::uint32_t input_form() const override { return kGgmlForms + static_cast<std::uint32_t>(input_type_); }
+
+  std::size_t input_group() const override { return 1; }
 
   std::size_t prepared_bytes(std::int64_t cols) const override {
     return round_up(row_bytes(input_type_, cols), kCacheLine);
   }
 
-  void prepare(const float* x, std::int64_t cols, std::byte* prepared) const override {
+  void prepare(const float* x, std::size_t, std::size_t, std::int64_t cols, std::byte* prepared) const override {
     quantize_(x, prepared, cols);
   }
 
-  void multiply(const HostMatrix& weights, std::int64_t first, std::int64_t count, const Inputs& inputs,
+  std::int64_t row_unit() const override { return 1; }
+  std::size_t packed_bytes(std::int64_t, std::int64_t) const override { return 0; }
+  void pack(const HostMatrix&, std::int64_t, std::int64_t, std::byte*) const override {}
+
+  void multiply(const Weights& matrix, std::int64_t first, std::int64_t count, const Inputs& inputs,
                 const Outputs& outputs) const override {
+    const HostMatrix& weights = matrix.source;
     const int cols = static_cast<int>(weights.cols);
     const std::size_t weight_stride = row_bytes(type_, weights.cols);
     const std::size_t tile = std::max<std::size_t>(1, kInputTileBytes / inputs.stride);
@@ -72,11 +82,6 @@ class GgmlProduct final : public Product {
         }
       }
     }
-  }
-
-  void unpack_row(const HostMatrix& weights, std::int64_t row, float* out) const override {
-    unpack_elements(type_, weights.data + static_cast<std::size_t>(row) * row_bytes(type_, weights.cols),
-                    weights.cols, out);
   }
 
  private:

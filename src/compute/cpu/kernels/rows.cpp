@@ -92,50 +92,15 @@ void RopeNeighbours(const float* x, const float* cosines, const float* sines, si
   }
 }
 
-#if (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2) || HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-// These targets have no instruction for it, and Highway's emulation truncates.
-uint16_t half_of(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof(bits));
-  const uint32_t sign = (bits >> 16) & 0x8000;
-  const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));  // NaN
-  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds beyond 65504: infinity
-  uint32_t half, rest, unit;  // the value is half + rest / unit
-  if (magnitude >= 0x38800000) {
-    half = (magnitude - 0x38000000) >> 13;
-    rest = magnitude & 0x1fff;
-    unit = 0x2000;
-  } else {  // subnormal: shift the significand into place
-    const uint32_t shift = 126 - (magnitude >> 23);
-    if (shift > 24) return static_cast<uint16_t>(sign);
-    const uint32_t significand = 0x800000 | (magnitude & 0x7fffff);
-    half = significand >> shift;
-    rest = significand & ((1u << shift) - 1);
-    unit = 1u << shift;
-  }
-  if (2 * rest > unit || (2 * rest == unit && half % 2 == 1)) ++half;
-  return static_cast<uint16_t>(sign | half);
-}
-
 void ToF16(const float* x, size_t n, uint16_t* y) {
-  for (size_t i = 0; i < n; ++i) y[i] = half_of(x[i]);
-}
-#else
-void ToF16(const float* x, size_t n, uint16_t* y) {
-  const Floats d;
-  const Halves dh;
   size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, x + i)), dh, reinterpret_cast<hwy::float16_t*>(y + i));
-  }
+  for (; i + kLanes <= n; i += kLanes) store_halves(hn::LoadU(Floats(), x + i), y + i);
   if (i < n) {
-    HWY_ALIGN hwy::float16_t padded[kLanes];
-    hn::Store(hn::DemoteTo(dh, load_part(x + i, n - i)), dh, padded);
-    std::memcpy(y + i, padded, (n - i) * sizeof(uint16_t));
+    HWY_ALIGN uint16_t part[kLanes];
+    store_halves(load_part(x + i, n - i), part);
+    std::memcpy(y + i, part, (n - i) * sizeof(uint16_t));
   }
 }
-#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kernels

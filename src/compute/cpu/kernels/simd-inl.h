@@ -69,6 +69,53 @@ HWY_INLINE void map(size_t n, float* y, Body body) {
   if (i < n) store_part(body(LoadPart{i, n - i}), y + i, n - i);
 }
 
+#if (HWY_ARCH_X86 && HWY_TARGET > HWY_AVX2) || HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+// These targets have no instruction for it, and Highway's emulation truncates.
+HWY_INLINE uint16_t half_of(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));  // NaN
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds beyond 65504: infinity
+  uint32_t half, rest, unit;  // the value is half + rest / unit
+  if (magnitude >= 0x38800000) {
+    half = (magnitude - 0x38000000) >> 13;
+    rest = magnitude & 0x1fff;
+    unit = 0x2000;
+  } else {  // subnormal: shift the significand into place
+    const uint32_t shift = 126 - (magnitude >> 23);
+    if (shift > 24) return static_cast<uint16_t>(sign);
+    const uint32_t significand = 0x800000 | (magnitude & 0x7fffff);
+    half = significand >> shift;
+    rest = significand & ((1u << shift) - 1);
+    unit = 1u << shift;
+  }
+  if (2 * rest > unit || (2 * rest == unit && half % 2 == 1)) ++half;
+  return static_cast<uint16_t>(sign | half);
+}
+
+// To IEEE half precision, rounded to nearest even.
+HWY_INLINE void store_halves(Vec v, uint16_t* y) {
+  HWY_ALIGN float values[kLanes];
+  hn::Store(v, Floats(), values);
+  for (size_t i = 0; i < kLanes; ++i) y[i] = half_of(values[i]);
+}
+#else
+HWY_INLINE void store_halves(Vec v, uint16_t* y) {
+  hn::StoreU(hn::DemoteTo(Halves(), v), Halves(), reinterpret_cast<hwy::float16_t*>(y));
+}
+#endif
+
+// y[i] = y[i] rounded to f16.
+HWY_INLINE void round_to_f16(float* y, size_t n) {
+  map(n, y, [=](auto load) HWY_ATTR {
+    HWY_ALIGN uint16_t halves[kLanes];
+    store_halves(load(y), halves);
+    return hn::PromoteTo(Floats(), hn::Load(Halves(), reinterpret_cast<const hwy::float16_t*>(halves)));
+  });
+}
+
 HWY_INLINE float sum_of_lanes(Vec v) { return hn::GetLane(hn::SumOfLanes(Floats(), v)); }
 
 // sum of x[i]^2 in four running vectors, added pairwise at the end.
