@@ -30,7 +30,7 @@ struct KvLayout {
 
 // The state of all recurrent layers of one sequence: one row of floats. Each layer has a convolution window
 // [d_conv - 1, conv_cols] (oldest token first) and, unless it is a bare short convolution, a recurrent matrix
-// [heads, d_v, d_k] (row j of a head = value channel j; ggml's transposed order).
+// [heads, d_k, d_v] (row i of a head = key channel i).
 struct StateLayout {
   struct Layer {
     std::int64_t conv_offset;  // in floats from the row's start; a multiple of 16

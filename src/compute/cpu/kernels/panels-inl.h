@@ -13,6 +13,7 @@
 #include "compute/cpu/kernels/dots-inl.h"
 #include "compute/cpu/kernels/panels.h"
 #include "compute/cpu/kernels/prepared_layout.h"
+#include "hwy/cache_control.h"
 
 STEMMA_BEFORE_DOTS();
 namespace stemma {
@@ -38,6 +39,17 @@ HWY_INLINE ByteVec low_nibbles(ByteVec v) { return hn::And(v, hn::Set(Bytes(), 0
 HWY_INLINE ByteVec high_nibbles(ByteVec v) {
   const hn::Repartition<uint16_t, Bytes> pairs;
   return low_nibbles(hn::BitCast(Bytes(), hn::ShiftRight<4>(hn::BitCast(pairs, v))));
+}
+
+// Up to so many inputs a product waits for memory: it asks for weights some way ahead, across the ends of panels and of
+// the machine's pages, where the hardware's prefetcher stops.
+constexpr size_t kStreamingInputs = 4;
+constexpr size_t kPrefetchBytes = 4096;
+
+template <size_t kVectors>
+HWY_INLINE void prefetch(const std::byte* vectors) {
+  HWY_UNROLL(8)
+  for (size_t i = 0; i < kVectors; ++i) hwy::Prefetch(vectors + kPrefetchBytes + i * kQuadBytes);
 }
 
 // kN neighbouring inputs, read record by record. A tile of fewer than a group lies within one.

@@ -170,6 +170,7 @@ struct QK {
       for (size_t t = 0; t < kN; ++t) block[t] = hn::Zero(d);
       InputTile<kN> columns = inputs;
       for (size_t run = 0; run < kRuns; ++run) {
+        if constexpr (kN <= kStreamingInputs) prefetch<kBits>(vectors);
         IntVec sums[kN];
         HWY_UNROLL(8)
         for (size_t t = 0; t < kN; ++t) sums[t] = hn::Zero(Ints());
@@ -279,6 +280,7 @@ struct Q6K {
       for (size_t t = 0; t < kN; ++t) block[t] = hn::Zero(d);
       InputTile<kN> columns = inputs;
       for (size_t run = 0; run < kRuns; ++run) {
+        if constexpr (kN <= kStreamingInputs) prefetch<6>(vectors);
         const IntVec pair = load_pairs<int8_t>(head + run * 2 * kPanelRows);
         HWY_UNROLL(2)
         for (size_t half = 0; half < 2; ++half) {

@@ -139,6 +139,7 @@ struct Blocks32 {
     HWY_UNROLL(16)
     for (size_t t = 0; t < kN; ++t) totals[t] = hn::Zero(d);
     for (size_t b = 0; b < layout.blocks; ++b) {
+      if constexpr (kN <= kStreamingInputs) prefetch<kVectors>(vectors);
       IntVec sums[kN];
       HWY_UNROLL(16)
       for (size_t t = 0; t < kN; ++t) sums[t] = start(inputs, t);

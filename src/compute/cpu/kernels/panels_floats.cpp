@@ -74,6 +74,7 @@ struct FloatPanels {
       HWY_UNROLL(16)
       for (size_t t = 0; t < kN; ++t) sums[t] = hn::Zero(d);
       for (size_t column = begin; column < end; ++column) {
+        if constexpr (kN <= kStreamingInputs) hwy::Prefetch(weights + kPrefetchBytes);
         const Vec w = Kind::load(weights);
         HWY_UNROLL(16)
         for (size_t t = 0; t < kN; ++t) sums[t] = hn::MulAdd(w, inputs.floats(t, 0), sums[t]);

@@ -13,182 +13,181 @@ namespace stemma {
 namespace kernels {
 namespace HWY_NAMESPACE {
 
-// Tokens that pass over the state before it goes back to memory: their q and k stay in the L1 cache.
-constexpr size_t kTokenBlock = 16;
+// Tokens that pass over a part of the state while it stays in the L1 cache.
+constexpr size_t kTokenBlock = 64;
 
-// A block of tokens over kRows rows of the state, each kVectors long, held in registers. The order of every sum is
-// fixed by kVectors alone.
-template <size_t kVectors, size_t kRows>
-void delta_rows(const GatedDeltaNetRun& run, size_t row, size_t begin, size_t end, const float* decay, float scale) {
+// Vectors of value channels that are worked on together: their parts of the state fill a good half of the L1 cache with
+// heads of 128, and their running sums the registers.
+constexpr size_t kValueVectors = kRegisters == 32 ? 4 : 2;
+
+// What all value channels of a token share.
+struct TokenFactors {
+  float decay[kTokenBlock];
+  float q_along_k[kTokenBlock];
+};
+
+// A vector of a row, or its first `count` channels where kPart.
+template <bool kPart>
+HWY_INLINE Vec load_channels(const float* p, size_t count) {
+  if constexpr (kPart) return load_part(p, count);
+  return hn::LoadU(Floats(), p);
+}
+template <bool kPart>
+HWY_INLINE void store_channels(Vec v, float* p, size_t count) {
+  if constexpr (kPart) return store_part(v, p, count);
+  hn::StoreU(v, Floats(), p);
+}
+
+// The tokens [begin, end) over kN vectors of value channels from `channel` on; of the last vector `count` channels exist
+// where kPart. Lanes are value channels, so each lane's sums go over the key channels in order.
+//
+// With S' the state before a token, S' k and S' q come from one pass over it:
+//   d = beta (v - e S' k);  S = e S' + d k^T;  S q = e S' q + (k.q) d,
+// and the pass of the next token first carries out the update of this one. What is stored at the end of a block is what
+// the next pass would have computed, so that blocks may end anywhere.
+template <size_t kN, bool kPart>
+void delta_channels(const GatedDeltaNetRun& run, size_t channel, size_t count, size_t begin, size_t end,
+                    const TokenFactors& factors, float scale) {
   const Floats d;
-  constexpr size_t kSums = kVectors < 4 ? kVectors : 4;
-  Vec m[kRows][kVectors];
-  HWY_UNROLL(8)
-  for (size_t r = 0; r < kRows; ++r) {
-    HWY_UNROLL(8)
-    for (size_t n = 0; n < kVectors; ++n) m[r][n] = hn::LoadU(d, run.state + (row + r) * run.d_k + n * kLanes);
-  }
-  const auto total = [](const Vec* sums) HWY_ATTR {
-    if constexpr (kSums == 1) {
-      return sum_of_lanes(sums[0]);
-    } else if constexpr (kSums == 2) {
-      return sum_of_lanes(hn::Add(sums[0], sums[1]));
-    } else if constexpr (kSums == 3) {
-      return sum_of_lanes(hn::Add(hn::Add(sums[0], sums[1]), sums[2]));
+  float* const state = run.state + channel;
+  const auto load = [&](const float* p) HWY_ATTR { return load_channels<kPart>(p, count); };
+  const auto store = [&](Vec v, float* p) HWY_ATTR { store_channels<kPart>(v, p, count); };
+  Vec delta[kN];
+  for (size_t t = begin; t < end; ++t) {
+    const float* k = run.k + t * run.k_stride;
+    const float* q = run.q + t * run.q_stride;
+    Vec along_k[kN], along_q[kN];
+    HWY_UNROLL(4)
+    for (size_t n = 0; n < kN; ++n) along_k[n] = along_q[n] = hn::Zero(d);
+    float* row = state;
+    if (t == begin) {
+      for (size_t i = 0; i < run.d_k; ++i, row += run.d_v) {
+        const Vec ki = hn::Set(d, k[i]), qi = hn::Set(d, q[i]);
+        HWY_UNROLL(4)
+        for (size_t n = 0; n < kN; ++n) {
+          const Vec m = load(row + n * kLanes);
+          along_k[n] = hn::MulAdd(m, ki, along_k[n]);
+          along_q[n] = hn::MulAdd(m, qi, along_q[n]);
+        }
+      }
     } else {
-      return sum_of_lanes(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
-    }
-  };
-  for (size_t t = begin; t < end; ++t) {
-    const float* k = run.k + t * run.k_stride;
-    const float* q = run.q + t * run.q_stride;
-    const float* v = run.v + t * run.v_stride + row;
-    float* out = run.out + t * run.out_stride + row;
-    const Vec e = hn::Set(d, decay[t - begin]);
-    Vec sums[kRows][kSums];
-    HWY_UNROLL(8)
-    for (size_t n = 0; n < kVectors; ++n) {
-      const Vec kn = hn::LoadU(d, k + n * kLanes);
-      HWY_UNROLL(8)
-      for (size_t r = 0; r < kRows; ++r) {
-        m[r][n] = hn::Mul(m[r][n], e);
-        sums[r][n % kSums] = n < kSums ? hn::Mul(m[r][n], kn) : hn::MulAdd(m[r][n], kn, sums[r][n % kSums]);
+      const float* before = k - run.k_stride;
+      const Vec e = hn::Set(d, factors.decay[t - 1 - begin]);
+      for (size_t i = 0; i < run.d_k; ++i, row += run.d_v) {
+        const Vec ki = hn::Set(d, k[i]), qi = hn::Set(d, q[i]), k_before = hn::Set(d, before[i]);
+        HWY_UNROLL(4)
+        for (size_t n = 0; n < kN; ++n) {
+          const Vec m = hn::MulAdd(delta[n], k_before, hn::Mul(load(row + n * kLanes), e));
+          store(m, row + n * kLanes);
+          along_k[n] = hn::MulAdd(m, ki, along_k[n]);
+          along_q[n] = hn::MulAdd(m, qi, along_q[n]);
+        }
       }
     }
-    const float beta = run.beta[t * run.beta_stride];
-    Vec delta[kRows];
-    HWY_UNROLL(8)
-    for (size_t r = 0; r < kRows; ++r) delta[r] = hn::Set(d, (v[r] - total(sums[r])) * beta);
-    HWY_UNROLL(8)
-    for (size_t n = 0; n < kVectors; ++n) {
-      const Vec kn = hn::LoadU(d, k + n * kLanes);
-      const Vec qn = hn::LoadU(d, q + n * kLanes);
-      HWY_UNROLL(8)
-      for (size_t r = 0; r < kRows; ++r) {
-        m[r][n] = hn::MulAdd(delta[r], kn, m[r][n]);
-        sums[r][n % kSums] = n < kSums ? hn::Mul(m[r][n], qn) : hn::MulAdd(m[r][n], qn, sums[r][n % kSums]);
-      }
+    const Vec e = hn::Set(d, factors.decay[t - begin]);
+    const Vec beta = hn::Set(d, run.beta[t * run.beta_stride]);
+    const Vec q_along_k = hn::Set(d, factors.q_along_k[t - begin]);
+    const float* v = run.v + t * run.v_stride + channel;
+    float* out = run.out + t * run.out_stride + channel;
+    HWY_UNROLL(4)
+    for (size_t n = 0; n < kN; ++n) {
+      delta[n] = hn::Mul(hn::NegMulAdd(e, along_k[n], load(v + n * kLanes)), beta);
+      const Vec o = hn::MulAdd(q_along_k, delta[n], hn::Mul(e, along_q[n]));
+      store(hn::Mul(o, hn::Set(d, scale)), out + n * kLanes);
     }
-    HWY_UNROLL(8)
-    for (size_t r = 0; r < kRows; ++r) out[r] = total(sums[r]) * scale;
   }
-  HWY_UNROLL(8)
-  for (size_t r = 0; r < kRows; ++r) {
-    HWY_UNROLL(8)
-    for (size_t n = 0; n < kVectors; ++n) hn::StoreU(m[r][n], d, run.state + (row + r) * run.d_k + n * kLanes);
+  const float* k = run.k + (end - 1) * run.k_stride;
+  const Vec e = hn::Set(d, factors.decay[end - 1 - begin]);
+  float* row = state;
+  for (size_t i = 0; i < run.d_k; ++i, row += run.d_v) {
+    const Vec ki = hn::Set(d, k[i]);
+    HWY_UNROLL(4)
+    for (size_t n = 0; n < kN; ++n) {
+      store(hn::MulAdd(delta[n], ki, hn::Mul(load(row + n * kLanes), e)), row + n * kLanes);
+    }
   }
 }
 
-// The same for a row of any length, which stays in the L1 cache.
-void delta_row_any(const GatedDeltaNetRun& run, size_t row, size_t begin, size_t end, const float* decay,
-                   float scale) {
-  const Floats d;
-  float* m = run.state + row * run.d_k;
-  const size_t full = run.d_k / kLanes * kLanes;
-  const size_t rest = run.d_k - full;
-  for (size_t t = begin; t < end; ++t) {
-    const float* k = run.k + t * run.k_stride;
-    const float* q = run.q + t * run.q_stride;
-    const Vec e = hn::Set(d, decay[t - begin]);
-    Vec s0 = hn::Zero(d), s1 = s0;
-    for (size_t i = 0; i < full; i += kLanes) {
-      const Vec mi = hn::Mul(hn::LoadU(d, m + i), e);
-      hn::StoreU(mi, d, m + i);
-      s0 = hn::MulAdd(mi, hn::LoadU(d, k + i), s0);
-      std::swap(s0, s1);
-    }
-    if (rest != 0) {
-      const Vec mi = hn::Mul(load_part(m + full, rest), e);
-      store_part(mi, m + full, rest);
-      s0 = hn::MulAdd(mi, load_part(k + full, rest), s0);
-    }
-    const float along_k = sum_of_lanes(hn::Add(s0, s1));
-    const Vec delta = hn::Set(d, (run.v[t * run.v_stride + row] - along_k) * run.beta[t * run.beta_stride]);
-    s0 = s1 = hn::Zero(d);
-    for (size_t i = 0; i < full; i += kLanes) {
-      const Vec mi = hn::MulAdd(delta, hn::LoadU(d, k + i), hn::LoadU(d, m + i));
-      hn::StoreU(mi, d, m + i);
-      s0 = hn::MulAdd(mi, hn::LoadU(d, q + i), s0);
-      std::swap(s0, s1);
-    }
-    if (rest != 0) {
-      const Vec mi = hn::MulAdd(delta, load_part(k + full, rest), load_part(m + full, rest));
-      store_part(mi, m + full, rest);
-      s0 = hn::MulAdd(mi, load_part(q + full, rest), s0);
-    }
-    run.out[t * run.out_stride + row] = sum_of_lanes(hn::Add(s0, s1)) * scale;
-  }
-}
-
-// All rows, kRows at a time, and the last ones singly.
-template <size_t kVectors>
-void delta_head(const GatedDeltaNetRun& run, size_t begin, size_t end, const float* decay, float scale) {
-  constexpr size_t kRows = HWY_MAX(size_t{1}, HWY_MIN(size_t{4}, kRegisters / 2 / kVectors));
-  size_t row = 0;
-  for (; row + kRows <= run.d_v; row += kRows) delta_rows<kVectors, kRows>(run, row, begin, end, decay, scale);
-  for (; row < run.d_v; ++row) delta_rows<kVectors, 1>(run, row, begin, end, decay, scale);
+// x.y over n elements, in one running vector.
+HWY_INLINE float dot_product(const float* x, const float* y, size_t n) {
+  Vec sum = hn::Zero(Floats());
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) sum = hn::MulAdd(hn::LoadU(Floats(), x + i), hn::LoadU(Floats(), y + i), sum);
+  if (i < n) sum = hn::MulAdd(load_part(x + i, n - i), load_part(y + i, n - i), sum);
+  return sum_of_lanes(sum);
 }
 
 void GatedDeltaNet(const GatedDeltaNetRun& run) {
   const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(run.d_k)));
   for (size_t begin = 0; begin < run.tokens; begin += kTokenBlock) {
     const size_t end = HWY_MIN(begin + kTokenBlock, run.tokens);
-    float decay[kTokenBlock];
-    for (size_t t = begin; t < end; ++t) decay[t - begin] = exp_scalar(run.g[t * run.g_stride]);
-    if (run.d_k == 2 * kLanes) {
-      delta_head<2>(run, begin, end, decay, scale);
-    } else if (run.d_k == 4 * kLanes) {
-      delta_head<4>(run, begin, end, decay, scale);
-    } else if (run.d_k == 8 * kLanes) {
-      delta_head<8>(run, begin, end, decay, scale);
-    } else {
-      for (size_t row = 0; row < run.d_v; ++row) delta_row_any(run, row, begin, end, decay, scale);
+    TokenFactors factors;
+    for (size_t t = begin; t < end; ++t) {
+      factors.decay[t - begin] = exp_scalar(run.g[t * run.g_stride]);
+      factors.q_along_k[t - begin] = dot_product(run.q + t * run.q_stride, run.k + t * run.k_stride, run.d_k);
     }
+    size_t channel = 0;
+    for (; channel + kValueVectors * kLanes <= run.d_v; channel += kValueVectors * kLanes) {
+      delta_channels<kValueVectors, false>(run, channel, kLanes, begin, end, factors, scale);
+    }
+    for (; channel + kLanes <= run.d_v; channel += kLanes) {
+      delta_channels<1, false>(run, channel, kLanes, begin, end, factors, scale);
+    }
+    if (channel < run.d_v) delta_channels<1, true>(run, channel, run.d_v - channel, begin, end, factors, scale);
   }
 }
 
-// A vector of channels: the kernel's taps for them come side by side, then tokens follow in order.
-HWY_INLINE void conv_channels(const ConvRun& run, size_t at, size_t count) {
-  const Floats d;
-  const size_t taps = run.taps;
-  const auto row = [&](size_t i) HWY_ATTR {  // row i of the window followed by x
-    return i + 1 < taps ? run.window + i * run.window_stride + at : run.x + (i + 1 - taps) * run.x_stride + at;
+// A vector of channels of one token: `rows` are the last tokens' inputs, oldest first, `kernel` the channels' taps, a
+// vector for each.
+HWY_INLINE void conv_channels(const float* const* rows, const float* kernel, size_t taps, size_t at, size_t count,
+                              float* y) {
+  const auto load = [&](const float* p) HWY_ATTR {
+    return count == kLanes ? hn::LoadU(Floats(), p) : load_part(p, count);
   };
-  const auto load = [&](const float* p) HWY_ATTR { return count == kLanes ? hn::LoadU(d, p) : load_part(p, count); };
-  const auto store = [&](Vec v, float* p) HWY_ATTR {
-    if (count == kLanes) {
-      hn::StoreU(v, d, p);
-    } else {
-      store_part(v, p, count);
+  Vec sum = hn::Mul(hn::Load(Floats(), kernel), load(rows[0] + at));
+  for (size_t i = 1; i < taps; ++i) sum = hn::MulAdd(hn::Load(Floats(), kernel + i * kLanes), load(rows[i] + at), sum);
+  if (count == kLanes) {
+    hn::StoreU(silu(sum), Floats(), y + at);
+  } else {
+    store_part(silu(sum), y + at, count);
+  }
+}
+
+// The taps of a block of channels come side by side, vector by vector; then tokens follow in order.
+constexpr size_t kMaxTaps = 64;
+constexpr size_t kBlockTaps = 64 * 32;  // room for channels times taps
+
+template <size_t kTaps>
+void conv_block(const ConvRun& run, size_t first, size_t channels, size_t taps) {
+  HWY_ALIGN float kernel[kBlockTaps] = {};
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t i = 0; i < taps; ++i) {
+      kernel[(c / kLanes * taps + i) * kLanes + c % kLanes] = run.kernel[(first + c) * taps + i];
     }
-  };
-  const auto tap = [&](size_t i) HWY_ATTR {
-    HWY_ALIGN float values[kLanes] = {};
-    for (size_t c = 0; c < count; ++c) values[c] = run.kernel[(at + c) * taps + i];
-    return hn::Load(d, values);
-  };
-  if (taps == 4) {
-    const Vec t0 = tap(0), t1 = tap(1), t2 = tap(2), t3 = tap(3);
-    Vec x0 = load(row(0)), x1 = load(row(1)), x2 = load(row(2));
-    for (size_t t = 0; t < run.tokens; ++t) {
-      const Vec x3 = load(run.x + t * run.x_stride + at);
-      const Vec sum = hn::MulAdd(t3, x3, hn::MulAdd(t2, x2, hn::MulAdd(t1, x1, hn::Mul(t0, x0))));
-      store(silu(sum), run.y + t * run.y_stride + at);
-      x0 = x1;
-      x1 = x2;
-      x2 = x3;
-    }
-    return;
   }
   for (size_t t = 0; t < run.tokens; ++t) {
-    Vec sum = hn::Mul(tap(0), load(row(t)));
-    for (size_t i = 1; i < taps; ++i) sum = hn::MulAdd(tap(i), load(row(t + i)), sum);
-    store(silu(sum), run.y + t * run.y_stride + at);
+    const float* rows[kMaxTaps];
+    for (size_t i = 0; i < taps; ++i) {  // row t + i of the window followed by x
+      rows[i] = first + (t + i + 1 < taps ? run.window + (t + i) * run.window_stride
+                                          : run.x + (t + i + 1 - taps) * run.x_stride);
+    }
+    float* y = run.y + t * run.y_stride + first;
+    for (size_t c = 0; c < channels; c += kLanes) {
+      conv_channels(rows, kernel + c * taps, kTaps == 0 ? taps : kTaps, c, HWY_MIN(kLanes, channels - c), y);
+    }
   }
 }
 
 void ConvSilu(const ConvRun& run) {
-  for (size_t c = 0; c < run.channels; c += kLanes) conv_channels(run, c, HWY_MIN(kLanes, run.channels - c));
+  const size_t block = kBlockTaps / run.taps / kLanes * kLanes;
+  for (size_t first = 0; first < run.channels; first += block) {
+    const size_t channels = HWY_MIN(block, run.channels - first);
+    if (run.taps == 4) {
+      conv_block<4>(run, first, channels, 4);
+    } else {
+      conv_block<0>(run, first, channels, run.taps);
+    }
+  }
 }
 
 }  // namespace HWY_NAMESPACE

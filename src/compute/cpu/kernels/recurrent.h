@@ -21,13 +21,13 @@ struct GatedDeltaNetRun {
   std::size_t g_stride;
   const float* beta;  // 1 a token
   std::size_t beta_stride;
-  float* state;  // [d_v, d_k], updated
+  float* state;  // [d_k, d_v], updated
   float* out;    // [d_v] a token
   std::size_t out_stride;
 };
 
 // S = exp(g) S;  d = beta (v - S k);  S += d k^T;  o = S q / sqrt(d_k), for each token. O(tokens * d_v * d_k).
-// Head sizes that fill 1 to 8 vectors (64 and 128 on AVX-512) keep rows of S in registers.
+// Here S [d_k, d_v] is what the paper calls S^T.
 void gated_delta_net(const GatedDeltaNetRun& run);
 
 // `channels` neighbouring channels of a depthwise causal convolution over `tokens` tokens. Token t reads rows
@@ -35,7 +35,7 @@ void gated_delta_net(const GatedDeltaNetRun& run);
 struct ConvRun {
   std::size_t tokens;
   std::size_t channels;
-  std::size_t taps;        // d_conv >= 1
+  std::size_t taps;        // d_conv, 1 to 64
   const float* kernel;     // [channels, taps]
   const float* window;     // [taps - 1] rows of `channels`, oldest first
   std::size_t window_stride;
