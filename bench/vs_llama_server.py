@@ -113,6 +113,8 @@ def main():
     parser.add_argument("--steps-before", type=int, default=24,
                         help="tokens of each of them before it comes")
     parser.add_argument("--memory", type=int, default=4096, help="cache memory of each server, MiB")
+    parser.add_argument("--no-repack", action="store_true",
+                        help="llama-server without repacked weights, which is faster for some types")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     args.model = args.model or str(synthetic(args.stemma, args.preset, args.type))
@@ -122,7 +124,8 @@ def main():
     found = starters(args,
                      ["--max-running-requests", str(slots), "--context-length", str(context),
                       "--cache-memory", f"{args.memory}MiB"],
-                     ["-np", str(slots), "-c", str(slots * context), "--cache-ram", str(args.memory)])
+                     ["-np", str(slots), "-c", str(slots * context), "--cache-ram", str(args.memory),
+                      *(["--no-repack"] if args.no_repack else [])])
     print_setting(args.stemma, args.llama_server if len(found) > 1 else None)
     vocabulary, streams, long_prompts = None, {}, {}
     for number in range(args.rounds):
