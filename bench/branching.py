@@ -1,54 +1,46 @@
 #!/usr/bin/env python3
 """A branching agent load: how much of it each server reuses, and how soon it answers.
 
-A shared system prompt (2,048 tokens), 12 agents with 3 turns each, half of the turns retried with another tail; 4 agents at a
-time. Prompts are token ids, so the ideal is known exactly: an infinite token-exact cache with room for all would reuse the longest prefix that any
-earlier request (its prompt, and its output once that is known) shares with this one, at most all but the last token.
+A shared system prompt (2,048 tokens), 12 agents with 3 turns each, half of the turns retried with
+another tail; 4 agents at a time. Prompts are token ids, so the ideal is known exactly: an infinite
+token-exact cache with room for all would reuse the longest prefix that any earlier request (its
+prompt, and its output once that is known) shares with this one, at most all but the last token.
 
-Runs Stemma and, if it is there, llama-server (bench/peers.sh builds it) on the same file with the same threads and cache memory, one after
-the other, `--runs` times alternating, and prints a table of medians.
+Runs Stemma and, if it is there, llama-server (bench/peers.sh builds it) on the same file with the
+same threads and cache memory, one after the other, `--runs` times alternating, and prints a table of
+medians.
 
   bench/branching.py --model models/stemma-tiny.gguf
 """
 
 import argparse
 import contextlib
-import http.client
-import json
-import os
 import queue
-import random
-import socket
 import statistics
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from report import print_table
+from servers import RandomTokens, add_arguments, starters
 
 
 class Load:
     """The conversations, the same for every server: only the servers' outputs are woven in as they come."""
 
     def __init__(self, seed, vocabulary, system_tokens, agents, turns, user_tokens):
-        self.random = random.Random(seed)
-        self.vocabulary = vocabulary
-        self.system = self.tokens(system_tokens)
+        tokens = RandomTokens(seed, vocabulary)
+        self.system = tokens.draw(system_tokens)
         # Per agent and turn: a user message, and for half of the turns a second version that shares its first half.
         self.agents = []
         for _ in range(agents):
             plan = []
             for _ in range(turns):
-                message = self.tokens(user_tokens)
-                retry = message[: user_tokens // 2] + self.tokens(user_tokens // 2)
-                plan.append((message, retry if self.random.random() < 0.5 else None))
+                message = tokens.draw(user_tokens)
+                retry = message[: user_tokens // 2] + tokens.draw(user_tokens // 2)
+                plan.append((message, retry if tokens.random.random() < 0.5 else None))
             self.agents.append(plan)
-
-    def tokens(self, count):
-        # Control tokens live at the ends of vocabularies; the middle is text.
-        return [self.random.randrange(self.vocabulary // 8, self.vocabulary // 2) for _ in range(count)]
 
 
 class IdealCache:
@@ -69,76 +61,16 @@ class IdealCache:
             return min(matched, len(tokens) - 1)
 
 
-class Server:
-    def __init__(self, name, command, path, fields, log):
-        self.name, self.path, self.fields = name, path, fields
-        self.log = open(log, "w")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
-        self.port = int(command[command.index("--port") + 1])
-        deadline = time.time() + 300
-        while not self.healthy():
-            if self.process.poll() is not None or time.time() > deadline:
-                sys.exit(f"{name} did not start; see {log}")
-            time.sleep(0.1)
-
-    def healthy(self):
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-            connection.request("GET", "/health")
-            return connection.getresponse().status == 200
-        return False
-
-    def vocabulary(self):
-        """Tokens of the model; Stemma says, llama-server does not."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port)
-        connection.request("GET", "/server_info")
-        return json.load(connection.getresponse())["model"]["vocabulary"]
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
-        self.log.close()
-
-    def complete(self, tokens, count):
-        """One streamed completion: (seconds to the first token, cached tokens, generated ids)."""
-        body = {"prompt": tokens, "stream": True, "temperature": 0, "ignore_eos": True, "cache_prompt": True}
-        body |= {field: count for field in ("n_predict", "max_tokens")} | self.fields
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=3600)
-        begin = time.perf_counter()
-        connection.request("POST", self.path, json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        if response.status != 200:
-            sys.exit(f"{self.name}: {response.status} {response.read()[:500]}")
-        first, cached, output = None, None, []
-        for line in response:
-            if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
-                continue
-            event = json.loads(line[6:])
-            first = first or time.perf_counter() - begin
-            choice = (event.get("choices") or [{}])[0]
-            output += event.get("tokens") or choice.get("token_ids") or []
-            if "timings" in event:
-                cached = event["timings"]["cache_n"]
-        connection.close()
-        return first, cached, output
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def run_load(server, load, args):
     ideal, results, lock = IdealCache(), [], threading.Lock()
 
     def ask(tokens):
         possible = ideal.visit(tokens)
-        first, cached, output = server.complete(tokens, args.output)
-        ideal.visit(tokens + output)
+        done = server.complete(tokens, args.output)
+        ideal.visit(tokens + done.output)
         with lock:
-            results.append((len(tokens), possible, cached, first))
-        return output
+            results.append((len(tokens), possible, done.cached, done.first))
+        return done.output
 
     def agent(plan):
         history = list(load.system)
@@ -178,35 +110,10 @@ def run_load(server, load, args):
     }
 
 
-def servers(args):
-    """Name -> how to start it."""
-
-    def stemma(log):
-        command = [args.stemma, "serve", "-m", args.model, "--port", str(free_port()), "--threads", str(args.threads),
-                   "--cache-memory", f"{args.memory}MiB", "--context-length", str(args.context)]
-        return Server("stemma", command, "/v1/completions", {"return_token_ids": True}, log)
-
-    def llama(log):
-        command = [args.llama_server, "-m", args.model, "--host", "127.0.0.1", "--port", str(free_port()),
-                   "-t", str(args.threads), "-np", str(args.concurrency), "-c", str(args.context * args.concurrency),
-                   "--cache-ram", str(args.memory), "--no-webui"]
-        return Server("llama-server", command, "/completion", {"return_tokens": True}, log)
-
-    found = {"stemma": stemma}
-    if os.access(args.llama_server, os.X_OK):
-        found["llama-server"] = llama
-    else:
-        print(f"no llama-server at {args.llama_server} (bench/peers.sh builds it): Stemma alone", file=sys.stderr)
-    return found
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True)
+    add_arguments(parser)
     parser.add_argument("--vocabulary", type=int, help="tokens to draw from; default: what the server says")
-    parser.add_argument("--stemma", default=str(ROOT / "build/release/stemma"))
-    parser.add_argument("--llama-server", default=str(ROOT / "build/peers/bin/llama-server"))
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", type=int, default=4096, help="cache memory of each server, MiB")
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--system", type=int, default=2048)
@@ -219,13 +126,15 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
 
-    logs = ROOT / "build" / "bench"
-    logs.mkdir(parents=True, exist_ok=True)
-    found, rows = servers(args), {}
+    found = starters(args,
+                     ["--cache-memory", f"{args.memory}MiB", "--context-length", str(args.context)],
+                     ["-np", str(args.concurrency), "-c", str(args.context * args.concurrency),
+                      "--cache-ram", str(args.memory)])
+    rows = {}
     vocabulary = args.vocabulary
     for run in range(args.runs):
         for name, start in found.items():
-            server = start(logs / f"{name}.log")
+            server = start()
             try:
                 if vocabulary is None:
                     vocabulary = server.vocabulary()
@@ -238,11 +147,9 @@ def main():
     print(f"{Path(args.model).name}, {args.threads} threads, {args.memory} MiB of cache, {args.agents} agents x {args.turns} turns, "
           f"system prompt {args.system}, concurrency {args.concurrency}; medians of {args.runs} runs")
     columns = list(next(iter(rows.values()))[0])
-    print("| server | " + " | ".join(columns) + " |")
-    print("|---" * (len(columns) + 1) + "|")
-    for name, runs in rows.items():
-        cells = [statistics.median(run[column] for run in runs) for column in columns]
-        print(f"| {name} | " + " | ".join(f"{x:.3f}" if isinstance(x, float) else str(x) for x in cells) + " |")
+    print_table(["server", *columns],
+                [[name, *(statistics.median(run[column] for run in runs) for column in columns)]
+                 for name, runs in rows.items()])
     if len(rows) == 2:
         for column in ("TTFT p50 s", "wall s"):
             ratios = [s[column] / p[column] for s, p in zip(rows["stemma"], rows["llama-server"])]

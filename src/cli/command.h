@@ -24,6 +24,7 @@ using CommandFunction = Status (*)(const CommandInput& input);
 
 Status serve_command(const CommandInput& input);
 Status run_command(const CommandInput& input);
+Status bench_command(const CommandInput& input);
 Status inspect_command(const CommandInput& input);
 Status make_model_command(const CommandInput& input);
 Status explain_command(const CommandInput& input);

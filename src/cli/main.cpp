@@ -17,8 +17,9 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-constexpr CommandFunction kFunctions[] = {serve_command, run_command, inspect_command, make_model_command,
-                                          explain_command,    replay_command,   plan_command};  // in the order of Command
+constexpr CommandFunction kFunctions[] = {
+    serve_command,      run_command,     bench_command,  inspect_command,
+    make_model_command, explain_command, replay_command, plan_command};  // in the order of Command
 
 int report(const Error& error, int status) {
   std::cout << std::flush;

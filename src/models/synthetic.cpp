@@ -31,15 +31,24 @@ tl::unexpected<Error> bad_option(std::string reason) {
   return fail(ErrorCode::make_model_bad_option, {{"reason", std::move(reason)}});
 }
 
-// The element type called `name` in lower case, if weights can be written in it.
-Result<DType> parse_type(const std::string& name) {
-  std::string known;
+// What the matrices are written in: all in one type, or those that suffer most from few bits in a
+// wider one.
+struct MatrixTypes {
+  DType most;
+  DType sensitive;
+};
+
+// The types of the mix, or the element type, called `name` in lower case, if weights can be written
+// in it.
+Result<MatrixTypes> parse_type(const std::string& name) {
+  if (name == "q4_k_m") return MatrixTypes{DType::q4_k, DType::q6_k};
+  std::string known = "q4_k_m";
   for (const TypeInfo& type : all_types()) {
     if (!type.multipliable || ggml_quantize_requires_imatrix(static_cast<ggml_type>(type.type))) continue;
     std::string lower(type.name);
     std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
-    if (lower == name) return type.type;
-    known += (known.empty() ? "" : ", ") + lower;
+    if (lower == name) return MatrixTypes{type.type, type.type};
+    known += ", " + lower;
   }
   return bad_option("there is no type " + name + "; known are " + known);
 }
@@ -140,7 +149,7 @@ Status write_tensor(AtomicFile& file, const PlannedTensor& tensor, DType type, s
 }  // namespace
 
 Status write_synthetic_model(const SyntheticModelSpec& spec) {
-  STEMMA_TRY(const DType type, parse_type(spec.type));
+  STEMMA_TRY(const MatrixTypes types, parse_type(spec.type));
   STEMMA_TRY(const auto vocabulary, GgufFile::open(spec.vocabulary_path));
   STEMMA_TRY(const auto tokens, vocabulary->find_strings("tokenizer.ggml.tokens"));
   if (!tokens || tokens->empty()) return bad_option(spec.vocabulary_path + " has no tokens");
@@ -157,7 +166,10 @@ Status write_synthetic_model(const SyntheticModelSpec& spec) {
   const GgmlContext descriptions(ggml_init({.mem_size = (plan.tensors.size() + 1) * ggml_tensor_overhead(),
                                             .mem_buffer = nullptr,
                                             .no_alloc = true}));
-  const auto type_of = [&](const PlannedTensor& tensor) { return tensor.is_matrix ? type : DType::f32; };
+  const auto type_of = [&](const PlannedTensor& tensor) {
+    if (!tensor.is_matrix) return DType::f32;
+    return tensor.is_sensitive ? types.sensitive : types.most;
+  };
   for (const PlannedTensor& tensor : plan.tensors) {
     if (tensor.shape[0] % type_info(type_of(tensor)).block != 0) {
       return bad_option("rows of " + std::to_string(tensor.shape[0]) + " elements are not whole blocks of " +

@@ -12,7 +12,8 @@ namespace stemma {
 struct SyntheticModelSpec {
   std::string architecture;      // qwen35, llama, qwen3
   std::string preset;            // tiny, small, 0.8b
-  std::string type;              // f32, f16, bf16, q8_0, q4_0, q4_k: of the matrices (the rest is f32)
+  std::string type;              // of the matrices (the rest is f32): f32, f16, bf16, q8_0, q4_0,
+                                 // q4_k, q4_k_m (llama.cpp's mix of Q4_K and Q6_K)
   std::uint64_t seed = 0;        // same spec and seed, same bytes
   std::string vocabulary_path;   // a vocabulary GGUF (tokenizer.* keys are copied from it)
   std::string output_path;

@@ -54,6 +54,12 @@ Result<Shape> find_shape(std::string_view architecture, std::string_view preset)
                               "; known are " + known}});
 }
 
+// Whether a block's sensitive matrices get more bits in llama.cpp's Q4_K_M: in the first and the
+// last eighth of the blocks and in every third between.
+bool has_more_bits(std::int64_t block, std::int64_t blocks) {
+  return block < blocks / 8 || block >= 7 * blocks / 8 || (block - blocks / 8) % 3 == 2;
+}
+
 constexpr std::int64_t kConvKernel = 4;
 constexpr float kLogitDeviation = 2.5f;
 constexpr float kScoreGain = 1.4f;  // of queries and of keys: scores spread by its square
@@ -66,10 +72,12 @@ class Planner {
   SyntheticPlan plan() {
     plan_keys();
     const auto width = static_cast<float>(shape_.width);
-    add("token_embd.weight", {shape_.width, vocabulary_}, true, Normal{0, kLogitDeviation / std::sqrt(width)});
+    add("token_embd.weight", {shape_.width, vocabulary_}, true,
+        Normal{0, kLogitDeviation / std::sqrt(width)}, shape_.tied);
     plan_norm("output_norm.weight", shape_.width);
     if (!shape_.tied) {
-      add("output.weight", {shape_.width, vocabulary_}, true, Normal{0, kLogitDeviation / std::sqrt(width)});
+      add("output.weight", {shape_.width, vocabulary_}, true,
+          Normal{0, kLogitDeviation / std::sqrt(width)}, true);
     }
     for (std::int64_t i = 0; i < shape_.layers; ++i) plan_block(i);
     return std::move(plan_);
@@ -104,6 +112,7 @@ class Planner {
 
   void plan_block(std::int64_t i) {
     block_ = "blk." + std::to_string(i) + ".";
+    more_bits_ = has_more_bits(i, shape_.layers);
     plan_norm(block_ + "attn_norm.weight", shape_.width);
     if (shape_.delta_net && (i + 1) % shape_.delta_net->attention_interval != 0) {
       plan_delta_net(*shape_.delta_net);
@@ -113,7 +122,7 @@ class Planner {
     plan_norm(block_ + (shape_.delta_net ? "post_attention_norm.weight" : "ffn_norm.weight"), shape_.width);
     plan_matrix("ffn_gate", shape_.width, shape_.ffn_width, 1);
     plan_matrix("ffn_up", shape_.width, shape_.ffn_width, 1);
-    plan_matrix("ffn_down", shape_.ffn_width, shape_.width, 1.7f * residual_gain());
+    plan_matrix("ffn_down", shape_.ffn_width, shape_.width, 1.7f * residual_gain(), more_bits_);
   }
 
   void plan_attention() {
@@ -123,7 +132,7 @@ class Planner {
     const float projection_gain = head_norms ? 1 : kScoreGain;
     plan_matrix("attn_q", shape_.width, shape_.delta_net ? 2 * q_cols : q_cols, projection_gain);
     plan_matrix("attn_k", shape_.width, kv_cols, projection_gain);
-    plan_matrix("attn_v", shape_.width, kv_cols, 1);
+    plan_matrix("attn_v", shape_.width, kv_cols, 1, more_bits_);
     plan_matrix("attn_output", q_cols, shape_.width, 2 * residual_gain());
     if (head_norms) {
       for (const char* name : {"attn_q_norm.weight", "attn_k_norm.weight"}) {
@@ -135,7 +144,7 @@ class Planner {
   void plan_delta_net(const DeltaNetShape& net) {
     const std::int64_t v_cols = net.h_v * net.head_size;
     const std::int64_t conv_cols = 2 * net.h_k * net.head_size + v_cols;
-    plan_matrix("attn_qkv", shape_.width, conv_cols, 1);
+    plan_matrix("attn_qkv", shape_.width, conv_cols, 1, more_bits_);
     plan_matrix("attn_gate", shape_.width, v_cols, 1);
     plan_matrix("ssm_alpha", shape_.width, net.h_v, 1);
     plan_matrix("ssm_beta", shape_.width, net.h_v, 1);
@@ -155,14 +164,16 @@ class Planner {
   }
 
   // A matrix that maps unit scale to `gain`.
-  void plan_matrix(const char* stem, std::int64_t inputs, std::int64_t outputs, float gain) {
+  void plan_matrix(const char* stem, std::int64_t inputs, std::int64_t outputs, float gain,
+                   bool is_sensitive = false) {
     add(block_ + stem + ".weight", {inputs, outputs}, true,
-        Normal{0, gain / std::sqrt(static_cast<float>(inputs))});
+        Normal{0, gain / std::sqrt(static_cast<float>(inputs))}, is_sensitive);
   }
 
   template <class Values>
-  void add(std::string name, std::vector<std::int64_t> shape, bool is_matrix, Values values) {
-    plan_.tensors.push_back({std::move(name), std::move(shape), is_matrix, values});
+  void add(std::string name, std::vector<std::int64_t> shape, bool is_matrix, Values values,
+           bool is_sensitive = false) {
+    plan_.tensors.push_back({std::move(name), std::move(shape), is_matrix, is_sensitive, values});
   }
 
   template <class Value>
@@ -173,7 +184,8 @@ class Planner {
   const Shape& shape_;
   std::int64_t vocabulary_;
   SyntheticPlan plan_;
-  std::string block_;  // "blk.3."
+  std::string block_;       // "blk.3."
+  bool more_bits_ = false;  // of the block
 };
 
 }  // namespace

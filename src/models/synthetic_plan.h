@@ -42,6 +42,7 @@ struct PlannedTensor {
   std::string name;
   std::vector<std::int64_t> shape;  // ggml's order, innermost first
   bool is_matrix;                   // has the model's type; F32 otherwise
+  bool is_sensitive;                // of a model of two types it has the wider one
   std::variant<Normal, LogUniform, InverseSoftplusLogUniform> values;
 };
 

@@ -8,7 +8,7 @@
 
 namespace stemma {
 
-enum class Command : std::uint8_t { serve, run, inspect, make_model, explain, replay, plan };
+enum class Command : std::uint8_t { serve, run, bench, inspect, make_model, explain, replay, plan };
 
 // A set of commands: which of them take an option.
 using CommandSet = std::uint8_t;

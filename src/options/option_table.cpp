@@ -15,22 +15,26 @@ namespace {
 
 constexpr CommandSet kServe = only(Command::serve);
 constexpr CommandSet kRun = only(Command::run);
+constexpr CommandSet kBench = only(Command::bench);
 constexpr CommandSet kServeAndRun = kServe | kRun;
+constexpr CommandSet kModelUsers = kServeAndRun | kBench;
 constexpr CommandSet kInspect = only(Command::inspect);
 constexpr CommandSet kMakeModel = only(Command::make_model);
 constexpr CommandSet kExplain = only(Command::explain);
 constexpr CommandSet kReplay = only(Command::replay);
 constexpr CommandSet kPlan = only(Command::plan);
-constexpr CommandSet kAll = kServeAndRun | kInspect | kMakeModel | kExplain | kReplay | kPlan;
+constexpr CommandSet kAll = kModelUsers | kInspect | kMakeModel | kExplain | kReplay | kPlan;
 
 constexpr double kMiB = 1024.0 * 1024;
 constexpr double kTiB = kMiB * kMiB;
 constexpr double kMaxTokens = 1 << 24;
 constexpr double kMaxSeed = 4294967295.0;
 
-constexpr std::array<CommandInfo, 7> kCommands = {{
+constexpr std::array<CommandInfo, 8> kCommands = {{
     {Command::serve, "serve", "-m FILE [options]", "serve a model over the OpenAI API"},
     {Command::run, "run", "-m FILE -p TEXT [-n N] [options]", "complete one prompt and print the text"},
+    {Command::bench, "bench", "-m FILE [options]",
+     "time prompts and generation, and the memory that bounds them"},
     {Command::inspect, "inspect", "FILE", "show what a GGUF file holds and what its cache will cost"},
     {Command::make_model, "make-model", "--arch NAME --preset NAME --type NAME --vocab FILE -o FILE",
      "write a model with random weights, for tests and benchmarks"},
@@ -69,7 +73,7 @@ const OptionSpec kTable[] = {
     // --- Model -------------------------------------------------------------------------------------------------
     {.name = "model",
      .aliases = "-m --model-path",
-     .commands = kServeAndRun,
+     .commands = kModelUsers,
      .group = "Model",
      .values = {ValueType::text},
      .placeholder = "FILE",
@@ -106,7 +110,7 @@ const OptionSpec kTable[] = {
     // --- Machine -----------------------------------------------------------------------------------------------
     {.name = "threads",
      .aliases = "-t",
-     .commands = kServeAndRun,
+     .commands = kModelUsers,
      .group = "Machine",
      .values = {ValueType::integer, 1, 1024},
      .placeholder = "N",
@@ -117,7 +121,7 @@ const OptionSpec kTable[] = {
     // --- Cache -------------------------------------------------------------------------------------------------
     {.name = "cache-type-k",
      .aliases = "-ctk",
-     .commands = kServeAndRun,
+     .commands = kModelUsers,
      .group = "Cache",
      .values = {.type = ValueType::choice, .choices = "f16 f32"},
      .placeholder = "TYPE",
@@ -126,7 +130,7 @@ const OptionSpec kTable[] = {
      .store = [](Options& o, const OptionValue& v) { o.engine.k_type = cache_type(v); }},
     {.name = "cache-type-v",
      .aliases = "-ctv",
-     .commands = kServeAndRun,
+     .commands = kModelUsers,
      .group = "Cache",
      .values = {.type = ValueType::choice, .choices = "f16 f32"},
      .placeholder = "TYPE",
@@ -134,7 +138,7 @@ const OptionSpec kTable[] = {
      .help = "how the attention's values are kept",
      .store = [](Options& o, const OptionValue& v) { o.engine.v_type = cache_type(v); }},
     {.name = "page-size",
-     .commands = kServeAndRun,
+     .commands = kModelUsers,
      .group = "Cache",
      .values = {ValueType::integer, 1, 256},
      .placeholder = "TOKENS",
@@ -297,7 +301,7 @@ const OptionSpec kTable[] = {
      .rule = choose_context_length},
     {.name = "chunked-prefill-size",
      .aliases = "-b --batch-size",
-     .commands = kServeAndRun,
+     .commands = kModelUsers,
      .group = "Scheduling",
      .values = {ValueType::integer, 1, 65536},
      .placeholder = "TOKENS",
@@ -507,6 +511,59 @@ const OptionSpec kTable[] = {
      .help = "go on after the end-of-text token",
      .store = [](Options& o, const OptionValue& v) { o.run.sampling.ignore_eos = flag(v); }},
 
+    // --- What to time (stemma bench) -----------------------------------------------------------
+    {.name = "n-prompt",
+     .aliases = "-p",
+     .commands = kBench,
+     .group = "Tests",
+     .values = {ValueType::integers, 0, kMaxTokens},
+     .placeholder = "TOKENS,...",
+     .default_text = "512",
+     .help = "prompts to compute; 0 = none",
+     .store = [](Options& o, const OptionValue& v) { o.bench.prompt_tokens = depths(v); }},
+    {.name = "n-gen",
+     .aliases = "-n",
+     .commands = kBench,
+     .group = "Tests",
+     .values = {ValueType::integers, 0, kMaxTokens},
+     .placeholder = "TOKENS,...",
+     .default_text = "128",
+     .help = "tokens to generate, one a step; 0 = none",
+     .store = [](Options& o, const OptionValue& v) { o.bench.generated_tokens = depths(v); }},
+    {.name = "n-depth",
+     .aliases = "-d",
+     .commands = kBench,
+     .group = "Tests",
+     .values = {ValueType::integers, 0, kMaxTokens},
+     .placeholder = "TOKENS,...",
+     .default_text = "0",
+     .help = "tokens that are there before, of which the time does not count",
+     .store = [](Options& o, const OptionValue& v) { o.bench.depths = depths(v); }},
+    {.name = "streams",
+     .aliases = "-npl",
+     .commands = kBench,
+     .group = "Tests",
+     .values = {ValueType::integers, 1, 1024},
+     .placeholder = "N,...",
+     .default_text = "1",
+     .help = "sequences that generate at once; speeds are of all together",
+     .store = [](Options& o, const OptionValue& v) { o.bench.streams = depths(v); }},
+    {.name = "repetitions",
+     .aliases = "-r",
+     .commands = kBench,
+     .group = "Tests",
+     .values = {ValueType::integer, 1, 10000},
+     .placeholder = "N",
+     .default_text = "5",
+     .help = "times of each test, after one that does not count; the table has medians",
+     .store = [](Options& o, const OptionValue& v) { o.bench.repetitions = integer(v); }},
+    {.name = "json",
+     .commands = kBench,
+     .group = "Tests",
+     .values = {ValueType::flag},
+     .help = "print all times as JSON",
+     .store = [](Options& o, const OptionValue& v) { o.bench.json = flag(v); }},
+
     // --- Random models (stemma make-model) ---------------------------------------------------------------------
     {.name = "arch",
      .commands = kMakeModel,
@@ -527,10 +584,10 @@ const OptionSpec kTable[] = {
     {.name = "type",
      .commands = kMakeModel,
      .group = "Model to write",
-     .values = {.type = ValueType::choice, .choices = "f32 f16 bf16 q8_0 q4_0 q4_k"},
+     .values = {.type = ValueType::choice, .choices = "f32 f16 bf16 q8_0 q4_0 q4_k q4_k_m"},
      .placeholder = "NAME",
      .default_text = "q8_0",
-     .help = "element type of the matrices",
+     .help = "element type of the matrices, or a mix of types as in llama.cpp",
      .store = [](Options& o, const OptionValue& v) { o.make_model.type = text(v); }},
     {.name = "seed",
      .commands = kMakeModel,

@@ -21,6 +21,16 @@ struct RunOptions {
   SamplingParams sampling;
 };
 
+// Of lists, each entry with each; 0 tokens are none.
+struct BenchOptions {
+  std::vector<Depth> prompt_tokens;
+  std::vector<Depth> generated_tokens;
+  std::vector<Depth> depths;  // tokens that are there before
+  std::vector<int> streams;   // that generate at once
+  int repetitions = 1;
+  bool json = false;
+};
+
 struct ExplainOptions {
   std::string text;  // a code or a message; empty: the list of codes
   bool json = false;
@@ -65,6 +75,7 @@ struct Options {
   std::string log_level;
   double drain_seconds = 0;  // how long a graceful end may take
   RunOptions run;
+  BenchOptions bench;
   ExplainOptions explain;
   ReplayOptions replay;
   PlanOptions plan;

@@ -11,12 +11,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "core/error_catalogue.h"
 
 namespace stemma {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -121,6 +123,39 @@ TEST_F(Program, MakesInspectsAndRunsAModel) {
   EXPECT_THAT(first.output, Not(IsEmpty()));
   EXPECT_THAT(first.errors, HasSubstr("generated"));
   EXPECT_EQ(stemma(call + " --seed 1").output, first.output) << "greedy does not draw";
+}
+
+TEST_F(Program, TimesPromptsAndGenerationAtEveryDepth) {
+  const std::string call =
+      "bench -m " + make_model() + " -t 1 -p 8,0,40 -n 4 -d 0,21 --streams 1,3 -r 2 -b 16";
+  const Outcome timed = stemma(call + " --json");
+  ASSERT_EQ(timed.status, 0) << timed.errors;
+  const auto report = nlohmann::json::parse(timed.output);
+  std::vector<std::string> tests;
+  for (const auto& test : report["tests"]) {
+    const int depth = test["depth"];
+    const int streams = test["streams"];
+    tests.push_back(test["test"].get<std::string>() + " at " + std::to_string(depth) + " x " +
+                    std::to_string(streams));
+    EXPECT_EQ(test["seconds"].size(), 2u) << tests.back();
+    EXPECT_GT(test["tokens_per_second"], 0) << tests.back();
+  }
+  EXPECT_THAT(tests, ElementsAre("pp8 at 0 x 1", "pp40 at 0 x 1", "tg4 at 0 x 1", "tg4 at 0 x 3",
+                                 "pp8 at 21 x 1", "pp40 at 21 x 1", "tg4 at 21 x 1",
+                                 "tg4 at 21 x 3"));
+  // More streams read the weights no more often, but each its own state and what is before it.
+  const double weights = report["weight_bytes_per_step"];
+  EXPECT_LT(weights, report["weight_bytes"]) << "of the embeddings one row is read";
+  const auto beside_weights = [&](std::size_t test) {
+    return report["tests"][test]["bytes_per_step"].get<double>() - weights;
+  };
+  EXPECT_DOUBLE_EQ(beside_weights(3), 3 * beside_weights(2));
+  EXPECT_GT(beside_weights(6), beside_weights(2));
+  EXPECT_EQ(report["memory_bytes_per_second"].size(), 5u);
+
+  const std::string table = stemma(call).output;
+  EXPECT_THAT(table, HasSubstr("| pp40 | 21 | 1 |"));
+  EXPECT_THAT(table, HasSubstr("| tg4 | 21 | 3 |"));
 }
 
 TEST_F(Program, ServesUntilASignalAsksItToEnd) {

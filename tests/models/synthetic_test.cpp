@@ -49,6 +49,23 @@ TEST(Synthetic, KeepsTheTokenizer) {
   EXPECT_EQ(model->find_tensor("output_norm.weight")->type, DType::f32);
 }
 
+// The quantizer of llama.cpp is asked which tensors get which type.
+TEST(Synthetic, MixesTypesAsLlamaCppDoes) {
+  for (const char* architecture : {"qwen35", "llama"}) {
+    for (const char* preset : {"tiny", "small"}) {
+      const std::string quantized = test::temporary_directory() + "/quantized.gguf";
+      test::quantize_to_q4_k_m(test::tiny_model(architecture, "bf16", preset), quantized);
+      const auto theirs = GgufFile::open(quantized).value();
+      const auto ours = GgufFile::open(test::tiny_model(architecture, "q4_k_m", preset)).value();
+      EXPECT_EQ(ours->tensors().size(), theirs->tensors().size());
+      for (const GgufTensor& tensor : ours->tensors()) {
+        EXPECT_EQ(tensor.type, theirs->find_tensor(tensor.name)->type)
+            << architecture << ' ' << preset << ' ' << tensor.name;
+      }
+    }
+  }
+}
+
 TEST(Synthetic, LoadsInLibllama) {
   const std::vector<std::vector<Token>> tokens{{1, 2, 3}};
   for (const char* architecture : {"qwen35", "llama", "qwen3"}) {

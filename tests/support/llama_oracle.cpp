@@ -79,4 +79,14 @@ std::vector<std::vector<LlamaOracle::Logits>> LlamaOracle::logits(
   return result;
 }
 
+void quantize_to_q4_k_m(const std::string& from, const std::string& to) {
+  llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+  llama_model_quantize_params params = llama_model_quantize_default_params();
+  params.ftype = LLAMA_FTYPE_MOSTLY_Q4_K_M;
+  params.nthread = 1;
+  if (llama_model_quantize(from.c_str(), to.c_str(), &params) != 0) {
+    throw std::runtime_error("libllama does not quantize " + from);
+  }
+}
+
 }  // namespace stemma::test

@@ -43,4 +43,8 @@ class LlamaOracle {
   std::unique_ptr<llama_model, void (*)(llama_model*)> model_;
 };
 
+// Writes the model `from` to `to` in llama.cpp's mix Q4_K_M. Throws std::runtime_error if libllama
+// cannot.
+void quantize_to_q4_k_m(const std::string& from, const std::string& to);
+
 }  // namespace stemma::test
