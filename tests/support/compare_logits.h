@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace stemma::test {
 
 struct LogitDifference {
   double nmse = 0;         // sum (a - b)^2 / sum b^2 over all rows
+  double trimmed_nmse = 0; // the same without the 1 % of rows with the largest errors
   double median_nmse = 0;  // of the rows' own: not ruled by a few rows with large logits
   std::size_t rows = 0;
   std::size_t top1_differs = 0;  // rows whose largest logit is another token's
@@ -26,6 +29,7 @@ inline LogitDifference compare_logits(std::span<const std::vector<float>> a, std
   double all_error = 0;
   double all_power = 0;
   std::vector<double> row_nmse;
+  std::vector<std::pair<double, double>> rows;  // error and power
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].size() != b[i].size()) throw std::invalid_argument("different vocabularies");
     double error = 0;
@@ -38,9 +42,16 @@ inline LogitDifference compare_logits(std::span<const std::vector<float>> a, std
     all_error += error;
     all_power += power;
     row_nmse.push_back(error / power);
+    rows.emplace_back(error, power);
     if (top1(a[i]) != top1(b[i])) ++difference.top1_differs;
   }
   difference.nmse = all_error / all_power;
+  std::ranges::sort(rows, std::greater<>{});
+  for (std::size_t i = 0; i < rows.size() / 100; ++i) {
+    all_error -= rows[i].first;
+    all_power -= rows[i].second;
+  }
+  difference.trimmed_nmse = all_error / all_power;
   std::ranges::nth_element(row_nmse, row_nmse.begin() + std::ssize(row_nmse) / 2);
   difference.median_nmse = row_nmse[row_nmse.size() / 2];
   return difference;
