@@ -4,13 +4,16 @@
 #include <cstdio>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
 
 #include "cli/command.h"
+#include "cli/open_files.h"
 #include "cli/stop_signals.h"
 #include "engine/engine.h"
 #include "server/server.h"
@@ -87,6 +90,15 @@ void print_example(const ServerConfig& config, std::uint16_t port) {
             << "\n\nCtrl-C ends it." << std::endl;
 }
 
+// A connection for each request that may run or wait.
+void check_open_files(const EngineConfig& config, std::uint64_t open_files) {
+  const std::uint64_t wanted = static_cast<std::uint64_t>(config.max_sequences) + config.max_waiting + kOwnOpenFiles;
+  if (open_files >= wanted) return;
+  spdlog::warn("the system lets this process have {} open files: some {} connections, although {} requests may run or wait; "
+               "raise the hard limit (ulimit -Hn) or lower --max-waiting",
+               open_files, open_files - std::min(open_files, kOwnOpenFiles), wanted - kOwnOpenFiles);
+}
+
 }  // namespace
 
 Status serve_command(const CommandInput& input) {
@@ -97,6 +109,7 @@ Status serve_command(const CommandInput& input) {
   STEMMA_TRY(const std::string template_source, read_chat_template(options.chat_template));
   STEMMA_TRY(const auto chat_template, ChatTemplate::load(*tokenizer, template_source));
   STEMMA_TRY(const auto engine, Engine::create(options.engine, *opened.model, *opened.device, *tokenizer));
+  check_open_files(options.engine, raise_open_file_limit());
   print_choices(opened, *chat_template, *engine);
   STEMMA_TRY(const auto server, Server::start(options.server, {.engine = *engine,
                                                                .tokenizer = *tokenizer,

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <limits>
 #include <mutex>
 #include <thread>
@@ -19,6 +18,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "engine/batch_sampler.h"
 #include "engine/mailbox.h"
 #include "engine/reuse_advice.h"
 #include "engine/scheduler.h"
@@ -57,6 +57,8 @@ class EngineImpl final : public Engine {
         cache_(std::move(cache)),
         scheduler_({config.step_tokens, config.mixed_prefill_tokens, config.max_sequences, config.admission},
                    *cache_),
+        batch_sampler_(config.sampling_threads),
+        watchdog_(config.watchdog_seconds),
         stats_(current_stats()),
         thread_([this] { loop(); }) {}
 
@@ -114,8 +116,12 @@ class EngineImpl final : public Engine {
   }
 
   EngineStats stats() const override {
-    const std::scoped_lock lock(stats_mutex_);
-    return stats_;
+    EngineStats stats = [this] {
+      const std::scoped_lock lock(stats_mutex_);
+      return stats_;
+    }();
+    stats.stuck = watchdog_.stuck();  // the engine thread, which publishes the rest, may hang
+    return stats;
   }
 
   Depth context_length() const override { return context_length_; }
@@ -208,6 +214,8 @@ class EngineImpl final : public Engine {
     if (chunks.empty()) return;
     const auto begin = Clock::now();
     const Step& step = builder_.build(chunks);
+    const StepWatchdog::Watch watch(
+        watchdog_, {.number = counters_.steps + 1, .sequences = chunks.size(), .tokens = step.token_count()});
     memory_->release(cache_->take_cooled());
     const auto vocabulary = static_cast<std::size_t>(model_.info().vocabulary);
     logits_.resize(step.output_count() * vocabulary);
@@ -232,30 +240,37 @@ class EngineImpl final : public Engine {
       }
     }
 
-    std::size_t row = 0;
+    draws_.clear();
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+      if (!sampled[i]) continue;
+      const auto row = std::span<const float>(logits_).subspan(draws_.size() * vocabulary, vocabulary);
+      draws_.push_back({chunks[i].sequence->sampler.get(), row});
+    }
+    batch_sampler_.draw(draws_);
+
+    auto next = draws_.begin();
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       Sequence& sequence = *chunks[i].sequence;
       if (sampled[i]) {
-        sample(sequence, std::span(logits_).subspan(row * vocabulary, vocabulary));
-        ++row;
+        accept(sequence, (next++)->sampled);
       } else if (sequence.remaining() == 0) {
         end(sequence.id, FinishReason::length);  // wanted no output
       }
     }
   }
 
-  void sample(Sequence& sequence, std::span<const float> logits) {
-    if (std::ranges::all_of(logits, [](float x) { return std::isnan(x); })) {
+  // Takes what was drawn for a sequence.
+  void accept(Sequence& sequence, const std::optional<Sampled>& drawn) {
+    if (!drawn) {
       sequence.result.error = make_error(ErrorCode::model_not_a_number, {{"model", model_.info().name}});
       flush_due_ = true;  // what led here is in the cache
       return end(sequence.id, FinishReason::error);
     }
-    const Sampled sampled = sequence.sampler->sample(logits);
     if (sequence.result.completion_tokens++ == 0) sequence.first_token = Clock::now();
     ++counters_.generated_tokens;
-    sequence.sink->on_token(sampled);
-    sequence.lease->append(sampled.token);
-    if (tokenizer_.is_end_of_generation(sampled.token)) {
+    sequence.sink->on_token(*drawn);
+    sequence.lease->append(drawn->token);
+    if (tokenizer_.is_end_of_generation(drawn->token)) {
       end(sequence.id, FinishReason::end_of_generation);
     } else if (sequence.result.completion_tokens >= sequence.max_tokens ||
                static_cast<Depth>(sequence.lease->tokens().size()) >= context_length_) {
@@ -299,6 +314,7 @@ class EngineImpl final : public Engine {
         .requests_failed = counters_.failed,
         .preemptions = scheduler_.preemptions(),
         .step_seconds = counters_.step_seconds,
+        .stuck = {},
     };
   }
 
@@ -327,9 +343,12 @@ class EngineImpl final : public Engine {
   Scheduler scheduler_;
   StepBuilder builder_;
   std::vector<float> logits_;
+  std::vector<Draw> draws_;
+  BatchSampler batch_sampler_;
   Counters counters_;
   bool flush_due_ = false;
 
+  StepWatchdog watchdog_;
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
 
@@ -352,8 +371,10 @@ Status check_config(const EngineConfig& config) {
   if (config.step_tokens < 1) return bad("a step needs room for at least one token");
   if (config.mixed_prefill_tokens < 1) return bad("prompts need at least one token of a mixed step");
   if (config.max_sequences < 1) return bad("at least one sequence must be able to run");
+  if (config.sampling_threads < 1) return bad("at least one thread must draw tokens");
   if (config.context_length < 0) return bad("a context cannot be negative");
   if (config.max_prompt_tokens < 0) return bad("a prompt cannot have a negative length");
+  if (!(config.watchdog_seconds >= 0)) return bad("the watchdog needs a number of seconds, or 0");
   return {};
 }
 

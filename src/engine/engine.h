@@ -17,6 +17,7 @@
 #include "compute/device.h"
 #include "core/ids.h"
 #include "core/result.h"
+#include "engine/step_watchdog.h"
 #include "memory/memory.h"
 #include "models/model.h"
 #include "text/sampler.h"
@@ -43,6 +44,8 @@ struct EngineConfig {
   std::string eviction = "value";
   SchedulerStrategy strategy = SchedulerStrategy::automatic;
   SnapshotSettings snapshot{};
+  int sampling_threads = 1;        // threads that draw a step's tokens, >= 1
+  double watchdog_seconds = 300;   // a step that takes longer is reported (step_watchdog.h); 0 = none is
 };
 
 struct GenerationRequest {
@@ -92,6 +95,7 @@ struct EngineStats {
   std::uint64_t steps, prompt_tokens, cached_tokens, computed_prompt_tokens, generated_tokens;
   std::uint64_t requests_finished, requests_cancelled, requests_failed, preemptions;
   double step_seconds;  // sum
+  std::optional<StuckStep> stuck;  // as of now
 };
 
 class Engine {

@@ -115,7 +115,7 @@ const OptionSpec kTable[] = {
      .values = {ValueType::integer, 1, 1024},
      .placeholder = "N",
      .help = "threads that compute",
-     .store = [](Options& o, const OptionValue& v) { o.device.threads = integer(v); },
+     .store = [](Options& o, const OptionValue& v) { o.device.threads = o.engine.sampling_threads = integer(v); },
      .rule = choose_threads},
 
     // --- Cache -------------------------------------------------------------------------------------------------
@@ -344,6 +344,15 @@ const OptionSpec kTable[] = {
          [](Options& o, const OptionValue& v) {
            o.engine.admission = text(v) == "lpm" ? AdmissionPolicy::longest_prefix : AdmissionPolicy::arrival;
          }},
+    {.name = "watchdog-timeout",
+     .aliases = "--soft-watchdog-timeout",
+     .commands = kServe,
+     .group = "Scheduling",
+     .values = {ValueType::number, 0, 1e6},
+     .placeholder = "SECONDS",
+     .default_text = "300",
+     .help = "a step that takes longer is reported in the log and by /health; 0 = never",
+     .store = [](Options& o, const OptionValue& v) { o.engine.watchdog_seconds = number(v); }},
 
     // --- Server ------------------------------------------------------------------------------------------------
     {.name = "host",
@@ -402,7 +411,7 @@ const OptionSpec kTable[] = {
      .values = {ValueType::number, 0, 86400},
      .placeholder = "SECONDS",
      .default_text = "30",
-     .help = "how long requests under way may go on after Ctrl-C",
+     .help = "how long requests under way may go on after Ctrl-C or SIGTERM; a second signal ends at once",
      .store = [](Options& o, const OptionValue& v) { o.drain_seconds = number(v); }},
 
     // --- Prompt and sampling (stemma run) ----------------------------------------------------------------------

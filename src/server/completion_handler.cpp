@@ -61,6 +61,9 @@ asio::awaitable<std::vector<Progress>> CompletionHandler::next(Connection& conne
   co_await asio::post(connection.executor(), asio::use_awaitable);  // or a fast engine would keep the socket waiting
   while (!connection.client_gone()) {
     progress = generation.advance();
+    if (connection.server_gives_up() && !generation.finished()) {
+      generation.give_up(make_error(ErrorCode::server_shutting_down));
+    }
     if (!progress.empty() || generation.finished()) break;
     co_await connection.wait();
   }
@@ -108,7 +111,7 @@ asio::awaitable<void> CompletionHandler::answer_stream(Connection& connection, G
       if (!progress.text.empty() || (show_tokens && progress.token)) send(response.piece(progress));
       if (!progress.finished) continue;
       ordered_json end = response.end(progress.choice, generation.finish_reason(progress.choice));
-      if (!generation.finished() || &progress != &news.back()) {
+      if (!generation.finished() || generation.error() || &progress != &news.back()) {
         send(end);
         continue;
       }

@@ -1,7 +1,13 @@
 #include "server/connection.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
 #include <cassert>
-#include <cstring>
+#include <cstdio>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -22,10 +28,25 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t kReadAhead = std::size_t{64} << 10;
+constexpr std::size_t kReadAtOnce = std::size_t{16} << 10;
 constexpr std::chrono::seconds kLinger{2};
 
 std::chrono::steady_clock::duration seconds(double count) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(count));
+}
+
+// Has the system end a connection whose other side acknowledges nothing for so long, whether bytes are on their way or
+// none: a machine that was switched off or cut off says no good-bye.
+void find_silent_peer(asio::ip::tcp::socket& socket, double seconds) {
+  const int whole = std::max(1, static_cast<int>(seconds));
+  const auto set = [&](int level, int name, int value) {
+    ::setsockopt(socket.native_handle(), level, name, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, whole / 2));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, whole / 6));
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * whole);
 }
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
@@ -59,7 +80,9 @@ Connection::Connection(asio::ip::tcp::socket socket, const ConnectionContext& co
 
 void Connection::start() {
   error_code ignored;
+  socket_.non_blocking(true, ignored);
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  find_silent_peer(socket_, context_.limits.silent_seconds);
   asio::co_spawn(socket_.get_executor(), [self = shared_from_this()] { return self->run(); }, asio::detached);
 }
 
@@ -123,6 +146,7 @@ asio::awaitable<bool> Connection::serve_one() {
 asio::awaitable<bool> Connection::read_head(Parser& parser) {
   Clock::time_point deadline = Clock::now() + seconds(context_.limits.idle_seconds);
   bool begun = false;
+  if (input_.size() == 0) input_.shrink_to_fit();  // idle connections keep no memory
   while (true) {
     if (input_.size() > 0) {
       if (!begun) deadline = Clock::now() + seconds(context_.limits.header_seconds);
@@ -136,7 +160,7 @@ asio::awaitable<bool> Connection::read_head(Parser& parser) {
       if (parser.is_header_done()) co_return true;
     }
     start_read();
-    if (client_gone() || (!begun && context_.live.draining())) co_return false;
+    if (client_gone()) co_return false;
     if (Clock::now() >= deadline) {
       if (begun) {
         refuse(make_error(ErrorCode::http_timeout, {{"part", "headers"},
@@ -299,18 +323,30 @@ void Connection::abort() {
 void Connection::start_read() {
   if (reading_ || client_gone() || input_.size() >= kReadAhead) return;
   reading_ = true;
-  socket_.async_read_some(asio::buffer(chunk_), [self = shared_from_this()](error_code ec, std::size_t size) {
+  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](error_code ec) {
     self->reading_ = false;
     if (ec) {
       self->input_ended_ = true;
-    } else if (!self->discarding_) {
-      const auto target = self->input_.prepare(size);
-      std::memcpy(target.data(), self->chunk_.data(), size);
-      self->input_.commit(size);
+    } else {
+      self->read_available();
     }
     self->start_read();
     self->wake();
   });
+}
+
+void Connection::read_available() {
+  std::array<char, kReadAtOnce> chunk;
+  error_code ec;
+  const std::size_t size = socket_.read_some(asio::buffer(chunk), ec);
+  if (ec == asio::error::would_block || ec == asio::error::interrupted) return;
+  if (ec) {
+    input_ended_ = true;
+  } else if (!discarding_) {
+    const auto target = input_.prepare(size);
+    std::copy_n(chunk.data(), size, static_cast<char*>(target.data()));
+    input_.commit(size);
+  }
 }
 
 void Connection::append(std::string_view bytes) {
@@ -325,7 +361,7 @@ void Connection::start_write() {
   if (sent_ == sending_.size()) {
     sent_ = 0;
     if (outbox_.empty()) {
-      std::string().swap(sending_);  // idle connections keep no memory
+      std::string().swap(sending_);
       return;
     }
     sending_.clear();

@@ -7,9 +7,9 @@
 // the client. The request coroutine, run(), is the only one that waits, always on `signal_`, which every change of state
 // and every deadline wakes. Nothing here is locked; only abort_soon() and wake_soon() may be called from other threads.
 //
-// A client that closes or half-closes its side has gone away: generation stops. Other answers are written all the same.
+// A client that closes or half-closes its side has gone away: generation stops. Other answers are written all the same. So has
+// one whose machine no longer answers, which TCP's own probes find.
 
-#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -70,6 +70,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The client closed its side, broke off, or was cut off.
   bool client_gone() const { return input_ended_ || closed_; }
 
+  // The server ends and waits for answers no longer: what is under way is to end with an error.
+  bool server_gives_up() const { return context_.live.giving_up(); }
+
   // Returns after wake(), a change of client_gone(), or for no reason.
   boost::asio::awaitable<void> wait();
   void wake();
@@ -101,6 +104,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void abort();
 
   void start_read();
+  // Takes what has arrived. No buffer waits with an idle connection.
+  void read_available();
   void start_write();
   void append(std::string_view bytes);
   std::size_t unsent() const { return sending_.size() - sent_ + outbox_.size(); }
@@ -109,7 +114,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const ConnectionContext context_;
   boost::asio::steady_timer signal_;
 
-  std::array<char, 16384> chunk_;    // the pending read's target
   boost::beast::flat_buffer input_;  // read and not yet parsed
   bool reading_ = false;
   bool discarding_ = false;   // input is dropped

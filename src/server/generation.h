@@ -55,6 +55,9 @@ class Generation {
   // The events since the last call, in order. A choice whose stop string was found is cancelled in the engine here.
   std::vector<Progress> advance();
 
+  // Ends it with an error, whatever is still to come.
+  void give_up(Error error) { error_ = std::move(error); }
+
   // All choices are finished, or one failed.
   bool finished() const { return unfinished_ == 0 || error_; }
   const std::optional<Error>& error() const { return error_; }

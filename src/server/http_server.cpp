@@ -21,6 +21,7 @@
 #include "server/completion_handler.h"
 #include "server/connection.h"
 #include "server/explain_handler.h"
+#include "server/heap_trimmer.h"
 #include "server/live_connections.h"
 #include "server/router.h"
 #include "server/status_json.h"
@@ -37,6 +38,9 @@ namespace {
 
 // Pause after a failed accept: most likely there are no file descriptors left, and one has to be closed first.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+
+// For what is under way to tell its client that the server ends.
+constexpr std::chrono::seconds kFarewell{1};
 
 std::int64_t unix_time() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -65,6 +69,9 @@ class HttpServer final : public Server {
 
   ~HttpServer() override {
     stop_accepting();
+    trimmer_.stop();
+    live_.give_up();
+    live_.wait_until_quiet(kFarewell);
     live_.stop();
     work_.reset();
     for (std::thread& thread : threads_) thread.join();
@@ -101,7 +108,6 @@ class HttpServer final : public Server {
   std::uint16_t port() const override { return port_; }
 
   void drain(double seconds) override {
-    stop_accepting();
     live_.drain();
     live_.wait_until_quiet(std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e6)));
   }
@@ -124,10 +130,11 @@ class HttpServer final : public Server {
     acceptor_.async_accept(asio::make_strand(io_), [this](error_code ec, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
       if (!ec) {
+        accepting_ = true;
         std::make_shared<Connection>(std::move(socket), context_)->start();
         return accept();
       }
-      spdlog::warn("cannot accept a connection: {}", ec.message());
+      if (std::exchange(accepting_, false)) spdlog::warn("cannot accept connections for now: {}", ec.message());
       accept_pause_.expires_after(kAcceptPause);
       accept_pause_.async_wait([this](error_code cancelled) {
         if (!cancelled && acceptor_.is_open()) accept();
@@ -159,7 +166,11 @@ class HttpServer final : public Server {
     add("POST", "/tokenize", worker_route(tokenize));
     add("POST", "/detokenize", worker_route(detokenize));
 
-    const auto health = inline_route([] { return nlohmann::ordered_json{{"status", "ok"}}; });
+    const auto health = [this](Connection& connection) -> asio::awaitable<void> {
+      const auto stuck = parts_.engine.stats().stuck;
+      connection.reply(stuck ? error_reply(stuck_step_error(*stuck)) : json_reply({{"status", "ok"}}));
+      co_return;
+    };
     router_.add("GET", "/health", health, Access::open);
     router_.add("GET", "/v1/health", health, Access::open);
     router_.add("GET", "/server_info", inline_route([this] {
@@ -202,16 +213,18 @@ class HttpServer final : public Server {
   const std::int64_t started_ = unix_time();
   const ApiKeys keys_;
   ServerMetrics metrics_;
-  LiveConnections live_;
+  LiveConnections live_{[this] { trimmer_.on_quiet(); }};
   Router router_;
   const ConnectionContext context_{config_.limits, config_.max_body_bytes, router_, keys_, live_, metrics_};
 
   asio::io_context io_;
   asio::thread_pool workers_;
+  HeapTrimmer trimmer_{asio::make_strand(io_), workers_, [this] { return live_.quiet(); }};
   CompletionHandler completions_;
   ExplainHandler explanations_;
   tcp::acceptor acceptor_;
   asio::steady_timer accept_pause_;
+  bool accepting_ = true;  // the last try went well
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::uint16_t port_ = 0;
   std::vector<std::thread> threads_;

@@ -1,7 +1,5 @@
 #include "server/live_connections.h"
 
-#include <vector>
-
 #include "server/connection.h"
 
 namespace stemma {
@@ -25,15 +23,14 @@ LiveConnections::Activity::Activity(LiveConnections& owner) : owner_(owner) {
 
 LiveConnections::Activity::~Activity() {
   std::lock_guard lock(owner_.mutex_);
-  if (--owner_.active_ == 0) owner_.quiet_.notify_all();
+  if (--owner_.active_ > 0) return;
+  owner_.quiet_.notify_all();
+  owner_.on_quiet_();
 }
 
 void LiveConnections::drain() {
-  {
-    std::lock_guard lock(mutex_);
-    draining_ = true;
-  }
-  for_each([](Connection& connection) { connection.wake_soon(); });
+  std::lock_guard lock(mutex_);
+  draining_ = true;
 }
 
 bool LiveConnections::draining() const {
@@ -41,12 +38,32 @@ bool LiveConnections::draining() const {
   return draining_;
 }
 
+// Connections are told outside the lock, which the end of one takes.
+
+void LiveConnections::give_up() {
+  std::unique_lock lock(mutex_);
+  draining_ = giving_up_ = true;
+  const auto connections = alive();
+  lock.unlock();
+  for (const auto& connection : connections) connection->wake_soon();
+}
+
+bool LiveConnections::giving_up() const {
+  std::lock_guard lock(mutex_);
+  return giving_up_;
+}
+
 void LiveConnections::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    draining_ = stopped_ = true;
-  }
-  for_each([](Connection& connection) { connection.abort_soon(); });
+  std::unique_lock lock(mutex_);
+  draining_ = giving_up_ = stopped_ = true;
+  const auto connections = alive();
+  lock.unlock();
+  for (const auto& connection : connections) connection->abort_soon();
+}
+
+bool LiveConnections::quiet() const {
+  std::lock_guard lock(mutex_);
+  return active_ == 0;
 }
 
 void LiveConnections::wait_until_quiet(std::chrono::duration<double> duration) {
@@ -54,20 +71,17 @@ void LiveConnections::wait_until_quiet(std::chrono::duration<double> duration) {
   quiet_.wait_for(lock, duration, [this] { return active_ == 0; });
 }
 
+std::vector<std::shared_ptr<Connection>> LiveConnections::alive() const {
+  std::vector<std::shared_ptr<Connection>> alive;
+  for (const auto& entry : connections_) {
+    if (auto connection = entry.lock()) alive.push_back(std::move(connection));
+  }
+  return alive;
+}
+
 std::size_t LiveConnections::connections() const {
   std::lock_guard lock(mutex_);
   return connections_.size();
-}
-
-void LiveConnections::for_each(const std::function<void(Connection&)>& act) {
-  std::vector<std::shared_ptr<Connection>> alive;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& entry : connections_) {
-      if (auto connection = entry.lock()) alive.push_back(std::move(connection));
-    }
-  }
-  for (const auto& connection : alive) act(*connection);
 }
 
 }  // namespace stemma

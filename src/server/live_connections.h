@@ -8,6 +8,8 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace stemma {
 
@@ -16,6 +18,9 @@ class Connection;
 // Thread-safe. Holds no connection alive.
 class LiveConnections {
  public:
+  // `on_quiet` is called, under the lock, whenever the last request under way ends.
+  explicit LiveConnections(std::function<void()> on_quiet = [] {}) : on_quiet_(std::move(on_quiet)) {}
+
   // Registers a connection until the handle goes. Once stop() was called the connection is told to abort.
   class Handle {
    public:
@@ -41,12 +46,19 @@ class LiveConnections {
     LiveConnections& owner_;
   };
 
-  // From now on draining() holds; connections that wait for a request are woken up to notice.
+  // From now on draining() holds.
   void drain();
   bool draining() const;
 
+  // From now on giving_up() holds, too; requests under way are woken up to notice.
+  void give_up();
+  bool giving_up() const;
+
   // Aborts all connections, also those that come later.
   void stop();
+
+  // No request is under way.
+  bool quiet() const;
 
   // Waits until no request is under way or `duration` is over.
   void wait_until_quiet(std::chrono::duration<double> duration);
@@ -54,14 +66,15 @@ class LiveConnections {
   std::size_t connections() const;
 
  private:
-  // Calls `act` for each live connection, outside the lock.
-  void for_each(const std::function<void(Connection&)>& act);
+  std::vector<std::shared_ptr<Connection>> alive() const;  // under the lock
 
+  const std::function<void()> on_quiet_;
   mutable std::mutex mutex_;
   std::condition_variable quiet_;
   std::list<std::weak_ptr<Connection>> connections_;
   std::size_t active_ = 0;
   bool draining_ = false;
+  bool giving_up_ = false;
   bool stopped_ = false;
 };
 

@@ -25,6 +25,7 @@ struct HttpLimits {
   double header_seconds = 30;  // from a request's first byte to the end of its headers: answered with 408
   double stall_seconds = 60;   // without a byte of the body arriving (408), or of the answer leaving (closed)
   double idle_seconds = 75;    // between requests: closed
+  double silent_seconds = 60;  // whole ones, of a client whose machine acknowledges nothing: gone
 };
 
 struct ServerConfig {
@@ -52,12 +53,13 @@ class Server {
   // Binds, listens and answers from now on. Errors: `server_cannot_listen`.
   static Result<std::unique_ptr<Server>> start(const ServerConfig& config, ServerParts parts);
 
-  // Stops accepting, cancels what runs, closes and joins.
+  // Stops accepting, ends what runs with `server_shutting_down`, closes and joins.
   virtual ~Server() = default;
 
   virtual std::uint16_t port() const = 0;
 
-  // Graceful: takes no new connections or requests and returns when those under way are done or `seconds` are over.
+  // Graceful: returns when the requests under way are done or `seconds` are over. From the call on every other request, on
+  // old connections and new ones, /health included, is answered `server_shutting_down`, so that who looks learns of the end.
   virtual void drain(double seconds) = 0;
 };
 

@@ -43,11 +43,20 @@ ordered_json cache_json(const CacheStats& cache) {
           {"metadata_bytes", cache.metadata_bytes}};
 }
 
+ordered_json stuck_json(const std::optional<StuckStep>& stuck) {
+  if (!stuck) return nullptr;
+  return {{"step", stuck->load.number},
+          {"sequences", stuck->load.sequences},
+          {"tokens", stuck->load.tokens},
+          {"seconds", stuck->seconds}};
+}
+
 ordered_json engine_json(const EngineStats& stats) {
   return {{"running", stats.running},
           {"waiting", stats.waiting},
           {"steps", stats.steps},
           {"step_seconds", stats.step_seconds},
+          {"stuck_step", stuck_json(stats.stuck)},
           {"prompt_tokens", stats.prompt_tokens},
           {"cached_tokens", stats.cached_tokens},
           {"computed_prompt_tokens", stats.computed_prompt_tokens},
@@ -71,6 +80,8 @@ void add_engine(PrometheusText& text, const EngineStats& s) {
   text.gauge("stemma_requests_waiting", "Requests in the queue.", count(s.waiting));
   text.counter("stemma_steps_total", "Forward passes.", count(s.steps));
   text.counter("stemma_step_seconds_total", "Time spent in forward passes.", s.step_seconds);
+  text.gauge("stemma_step_stuck_seconds", "How long a stuck forward pass has run; 0: none is stuck.",
+             s.stuck ? s.stuck->seconds : 0);
   text.counter("stemma_prompt_tokens_total", "Prompt tokens of admitted requests.", count(s.prompt_tokens));
   text.counter("stemma_prompt_tokens_cached_total", "Of those, taken from the cache.", count(s.cached_tokens));
   text.counter("stemma_prompt_tokens_computed_total", "Prompt tokens computed, also again after a preemption.",

@@ -13,6 +13,7 @@
 #include "llama.h"
 
 #include "text/chat_messages.h"
+#include "text/child_trial.h"
 #include "text/control_text.h"
 #include "text/llama_library.h"
 #include "text/token_offsets.h"
@@ -30,6 +31,18 @@ constexpr std::size_t kLastEnds = 62;
 
 std::vector<common_chat_msg> parse_messages(const json& messages) {
   return common_chat_msgs_parse_oaicompat(common_json::parse(messages.dump()));
+}
+
+// Renders a short chat, as llama-server would, with what a template may make of it.
+void render_sample(const common_chat_templates* templates) {
+  common_chat_templates_inputs inputs;
+  inputs.add_generation_prompt = true;
+  for (const char* role : {"user", "assistant", "user"}) {
+    common_chat_msg& message = inputs.messages.emplace_back();
+    message.role = role;
+    message.content = "text";
+    common_chat_templates_apply(templates, inputs);
+  }
 }
 
 }  // namespace
@@ -67,6 +80,14 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::load(const Tokenizer& tokeni
   start_llama_library();
   const std::string& own = tokenizer.chat_template();
   const std::string& text = override_source.empty() ? own : override_source;
+  // llama.cpp follows a template wherever it leads, out of the stack or round and round, and it asks for what a template can
+  // do by rendering it.
+  if (!text.empty() && text != "chatml") {
+    std::string fault = fault_in_child([&] {
+      render_sample(common_chat_templates_init(tokenizer.raw_model(), text).get());
+    });
+    if (!fault.empty()) return fail(ErrorCode::chat_template_invalid, {{"reason", std::move(fault)}});
+  }
   try {
     // common_chat_templates_init() loses the parser's message, so the parser is asked first.
     if (!text.empty() && text != "chatml") static_cast<void>(common_chat_template(text, "", ""));

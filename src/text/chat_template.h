@@ -21,7 +21,8 @@ struct ChatPrompt {
 // Thread-safe.
 class ChatTemplate {
  public:
-  // `override_source`: a template to use instead of the model's own; empty = the model's, or ChatML if it has none.
+  // `override_source`: a template to use instead of the model's own; empty = the model's, or ChatML if it has none. A template
+  // is tried in a child process first (child_trial.h): one that would end or hang the process is refused.
   // Errors: `chat_template_invalid`.
   static Result<std::unique_ptr<ChatTemplate>> load(const Tokenizer& tokenizer,
                                                     const std::string& override_source = {});

@@ -6,6 +6,7 @@
 
 #include "text/llama_library.h"
 #include "text/long_runs.h"
+#include "text/special_cuts.h"
 #include "text/tokenizer_metadata.h"
 #include "text/utf8_assembler.h"
 
@@ -29,7 +30,8 @@ struct Tokenizer::Impl {
   std::vector<Token> end_of_generation;
   bool repairs_utf8;    // libllama throws on some invalid UTF-8 where it splits text by characters
   bool cuts_long_runs;
-  TextSet uncut;  // texts that become one token before libllama splits the rest; empty unless cuts_long_runs
+  TextSet specials;      // texts that become one token before libllama splits the rest
+  TextSet user_defined;  // those of them that do so without parse_special, too
 
   void append_tokens(std::string_view text, bool parse_special, std::vector<Token>& tokens) const;
 };
@@ -66,14 +68,17 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const GgufFile& file) {
 
   STEMMA_TRY(const auto chat_template, file.find_string("tokenizer.chat_template"));
   STEMMA_TRY(const auto pre, file.find_string("tokenizer.ggml.pre"));
-  auto impl = std::make_unique<Impl>(Impl{std::move(model), vocab, std::string(chat_template.value_or("")), {}, {}, {}, {}});
+  auto impl = std::make_unique<Impl>(Impl{std::move(model), vocab, std::string(chat_template.value_or("")), {}, {}, {}, {}, {}});
   impl->repairs_utf8 = llama_vocab_type(vocab) == LLAMA_VOCAB_TYPE_BPE;
   impl->cuts_long_runs = impl->repairs_utf8 && !splits_without_regex(pre.value_or("default"));
-  constexpr int special = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_USER_DEFINED;
+  constexpr int control = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN;
   for (Token token = 0; token < llama_vocab_n_tokens(vocab); ++token) {
     if (llama_vocab_is_eog(vocab, token)) impl->end_of_generation.push_back(token);
-    if (impl->cuts_long_runs && (llama_vocab_get_attr(vocab, token) & special))
-      impl->uncut.insert(llama_vocab_get_text(vocab, token));
+    const int kind = llama_vocab_get_attr(vocab, token);
+    const char* text = llama_vocab_get_text(vocab, token);
+    if (*text == '\0') continue;
+    if (kind & (control | LLAMA_TOKEN_ATTR_USER_DEFINED)) impl->specials.insert(text);
+    if (kind & LLAMA_TOKEN_ATTR_USER_DEFINED && !(kind & control)) impl->user_defined.insert(text);
   }
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
 }
@@ -104,11 +109,12 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special, bo
     text = repaired += assembler.finish();
   }
   if (add_special && llama_vocab_get_add_bos(impl_->vocab)) tokens.push_back(llama_vocab_bos(impl_->vocab));
-  if (impl_->cuts_long_runs) {
-    for (const std::string_view part : cut_long_runs(text, impl_->uncut))
+  for (const std::string_view part : cut_at_specials(text, parse_special ? impl_->specials : impl_->user_defined)) {
+    if (!impl_->cuts_long_runs) {
       impl_->append_tokens(part, parse_special, tokens);
-  } else {
-    impl_->append_tokens(text, parse_special, tokens);
+      continue;
+    }
+    for (const std::string_view run : cut_long_runs(part, impl_->specials)) impl_->append_tokens(run, parse_special, tokens);
   }
   if (add_special && llama_vocab_get_add_eos(impl_->vocab)) tokens.push_back(llama_vocab_eos(impl_->vocab));
   return tokens;

@@ -363,6 +363,11 @@ class EveryError : public testing::ServerTest, public ::testing::WithParamInterf
            const ModelInfo model{};
            return seen(Server::start({.port = taken}, {engine(), tokenizer(), *own_template(), model, json::object()}));
          }},
+        {"engine_step_stuck",
+         [this] {
+           engine().stick(StuckStep{.load = {.number = 1, .sequences = 2, .tokens = 300}, .seconds = 4.5});
+           return seen(client().get("/health"));
+         }},
         {"server_internal_error",
          [this] {
            engine().throw_on_submit(true);

@@ -13,9 +13,9 @@ import pytest
 class Server:
     """`stemma serve` as a child process, ready to answer."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, **popen):
         command = [os.environ["STEMMA_BINARY"], "serve", "--model", os.environ["STEMMA_MODEL"], "--port", "0", *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **popen)
         self.printed = ""  # what it says before it serves, which ends in a request to try
         for line in self.process.stdout:
             self.printed += line
@@ -41,8 +41,32 @@ class Server:
     def info(self):
         return json.loads(self.get("/server_info"))
 
+    def idle_info(self):
+        """The same once no request runs or waits."""
+        while True:
+            info = self.info()
+            if info["engine"]["running"] == 0 and info["engine"]["waiting"] == 0:
+                return info
+
+    @property
+    def port(self):
+        return int(self.url.rsplit(":", 1)[1])
+
+    def resident(self):
+        """Bytes of its memory that are in the machine's."""
+        with open(f"/proc/{self.process.pid}/status") as status:
+            line = next(line for line in status if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
     def client(self, kind=openai.OpenAI):
         return kind(base_url=self.url + "/v1", api_key="none", timeout=None, max_retries=0)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--crowd", type=int, default=2000, help="clients at once in test_crowd.py")
 
 
 @pytest.fixture(scope="session")

@@ -33,13 +33,6 @@ async def crowd(server):
         return await asyncio.gather(*[ask(client, number) for number in range(CLIENTS)])
 
 
-def wait_until_idle(server):
-    while True:
-        info = server.info()
-        if info["engine"]["running"] == 0 and info["engine"]["waiting"] == 0:
-            return info
-
-
 def assert_pools_are_whole(info):
     for name in ("pages", "rows"):
         pool = info["cache"][name]
@@ -49,11 +42,11 @@ def assert_pools_are_whole(info):
 
 
 def test_a_crowd_of_which_a_third_leaves(server):
-    before = wait_until_idle(server)
+    before = server.idle_info()
     complete = asyncio.run(crowd(server))
     leavers = len(range(0, CLIENTS, 3))
     assert complete.count(True) == CLIENTS - leavers
-    after = wait_until_idle(server)
+    after = server.idle_info()
     assert_pools_are_whole(after)
     ended = {name: after["engine"][f"requests_{name}"] - before["engine"][f"requests_{name}"]
              for name in ("finished", "cancelled", "failed")}

@@ -11,12 +11,6 @@ BUDGET = 16 * MIB
 SLACK = 6 * MIB  # a step's own memory, the tree, the allocator's arenas
 
 
-def resident(server):
-    with open(f"/proc/{server.process.pid}/status") as status:
-        line = next(line for line in status if line.startswith("VmRSS:"))
-    return int(line.split()[1]) * 1024
-
-
 def send(server, seed, length):
     generator = random.Random(seed)
     prompt = [generator.randrange(100, 4000) for _ in range(length)]
@@ -36,14 +30,14 @@ def test_what_is_resident_stays_within_the_budget(small):
     send(small, 0, 3900)  # a step of the largest size
     small.get("/flush_cache")
     send(small, 0, 10)
-    before = resident(small) - (BUDGET - small.info()["cache"]["budget_free_bytes"])
+    before = small.resident() - (BUDGET - small.info()["cache"]["budget_free_bytes"])
     for round in range(2):
         for seed in range(8):  # KV, more than there is room for
             send(small, 100 * round + seed, 3900)
-            assert resident(small) - before < BUDGET + SLACK
+            assert small.resident() - before < BUDGET + SLACK
         for seed in range(100):  # states, more than there is room for
             send(small, 1000 * (round + 1) + seed, 20)
-        assert resident(small) - before < BUDGET + SLACK
+        assert small.resident() - before < BUDGET + SLACK
     after = small.info()["cache"]
     assert after["evicted_pages"] > 0
     assert after["evicted_checkpoints"] > 0

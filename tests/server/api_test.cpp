@@ -312,6 +312,23 @@ TEST_F(ApiTest, HealthAndInfoAndFlush) {
   EXPECT_EQ(engine().flushes(), 2u);
 }
 
+TEST_F(ApiTest, AStuckStepMakesTheServerUnwellUntilItEnds) {
+  auto one = client();
+  EXPECT_TRUE(one.get("/server_info").json()["engine"]["stuck_step"].is_null());
+  EXPECT_NE(one.get("/metrics").body.find("stemma_step_stuck_seconds 0\n"), std::string::npos);
+  engine().stick(StuckStep{.load = {.number = 7, .sequences = 2, .tokens = 300}, .seconds = 4.5});
+  const Response unwell = one.get("/health");
+  EXPECT_EQ(unwell.status, 503);
+  EXPECT_EQ(unwell.code(), "engine_step_stuck");
+  EXPECT_EQ(unwell.json()["error"]["message"],
+            "step 7 with 300 tokens of 2 sequences has run for 4.5 seconds and has not ended");
+  EXPECT_EQ(one.get("/server_info").json()["engine"]["stuck_step"],
+            json({{"step", 7}, {"sequences", 2}, {"tokens", 300}, {"seconds", 4.5}}));
+  EXPECT_NE(one.get("/metrics").body.find("stemma_step_stuck_seconds 4.5\n"), std::string::npos);
+  engine().stick(std::nullopt);
+  EXPECT_EQ(one.get("/health").status, 200);
+}
+
 TEST_F(ApiTest, Metrics) {
   auto one = client();
   one.post("/v1/completions", R"({"prompt": "x"})");

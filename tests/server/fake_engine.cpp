@@ -141,6 +141,11 @@ void FakeEngine::throw_on_submit(bool on) {
   throw_ = on;
 }
 
+void FakeEngine::stick(std::optional<StuckStep> step) {
+  std::lock_guard lock(mutex_);
+  stats_.stuck = step;
+}
+
 void FakeEngine::wait_until(const std::function<bool(const EngineStats&)>& condition) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return condition(stats_); });

@@ -40,6 +40,8 @@ class FakeEngine final : public Engine {
   void fail_with(std::optional<Error> error);
   // submit() throws.
   void throw_on_submit(bool on);
+  // As if this step were stuck.
+  void stick(std::optional<StuckStep> step);
 
   // Waits until `condition` of the statistics holds.
   void wait_until(const std::function<bool(const EngineStats&)>& condition);

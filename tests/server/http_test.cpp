@@ -209,7 +209,17 @@ TEST_F(HttpTest, DrainingFinishesWhatIsUnderWay) {
   running.send("POST /v1/completions HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   engine().wait_until([](const EngineStats& stats) { return stats.running == 1; });
   auto drained = std::async(std::launch::async, [&] { server().drain(1000); });
-  EXPECT_EQ(idle.receive_all(), "");  // closed at once
+  // Others are told that it ends, as soon as it does: on the old connection and on new ones.
+  Response health;
+  do health = client().get("/health");
+  while (health.status == 200);
+  for (const Response& refused : {health, idle.get("/health"), client().post("/v1/completions", body)}) {
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_EQ(refused.code(), "server_shutting_down");
+    EXPECT_EQ(refused.headers.at("connection"), "close");
+    EXPECT_EQ(refused.headers.at("retry-after"), "1");
+  }
+  EXPECT_EQ(idle.receive_all(), "");
   engine().pause(false);
   EXPECT_EQ(running.receive().status, 200);
   drained.get();
@@ -235,15 +245,24 @@ TEST_F(HttpTest, DrainingRefusesNewRequestsAndGivesUpInTime) {
   EXPECT_EQ(running.receive().status, 200);
 }
 
-TEST_F(HttpTest, StoppingCancelsWhatRuns) {
+TEST_F(HttpTest, StoppingCancelsWhatRunsAndSaysSo) {
   engine().pause(true);
-  auto one = client();
-  const std::string body = R"({"prompt": "x", "stream": true})";
-  one.send("POST /v1/completions HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
-  engine().wait_until([](const EngineStats& stats) { return stats.running == 1; });
+  const auto start_one = [&](const std::string& body) {
+    auto one = std::make_unique<Client>(server().port());
+    one->send("POST /v1/completions HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return one;
+  };
+  const auto stream = start_one(R"({"prompt": "x", "stream": true})");
+  const auto whole = start_one(R"({"prompt": "x"})");
+  engine().wait_until([](const EngineStats& stats) { return stats.running == 2; });
   stop();
-  engine().wait_until([](const EngineStats& stats) { return stats.requests_cancelled == 1; });
-  one.receive_all();
+  engine().wait_until([](const EngineStats& stats) { return stats.requests_cancelled == 2; });
+  const auto events = stream->receive().events();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(json::parse(events[0])["error"]["code"], "server_shutting_down");
+  const Response refused = whole->receive();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.code(), "server_shutting_down");
 }
 
 }  // namespace

@@ -50,6 +50,8 @@ class Client {
   void receive_some();
   void shut_down_sending();
   void close();
+  // As if the machine were switched off: no byte says so. False if the system does not let this process do that.
+  bool vanish();
 
  private:
   boost::asio::io_context io_;

@@ -38,7 +38,11 @@ class CollectingSink final : public RequestSink {
 
 EngineHarness::EngineHarness(const std::string& model_path, const EngineConfig& config, LogitsBook& book,
                              int threads)
-    : device_(std::make_unique<RecordingDevice>(make_cpu_device({.threads = threads}), book)) {
+    : EngineHarness(model_path, config, book, make_cpu_device({.threads = threads})) {}
+
+EngineHarness::EngineHarness(const std::string& model_path, const EngineConfig& config, LogitsBook& book,
+                             std::unique_ptr<Device> device)
+    : device_(std::make_unique<RecordingDevice>(std::move(device), book)) {
   const auto file = must(GgufFile::open(model_path));
   model_ = must(load_model(file, *device_));
   tokenizer_ = must(Tokenizer::load(*file));

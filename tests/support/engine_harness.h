@@ -33,6 +33,9 @@ class EngineHarness {
  public:
   // Aborts the test program with the error's text if the model or the engine cannot be made.
   EngineHarness(const std::string& model_path, const EngineConfig& config, LogitsBook& book, int threads = 2);
+  // The same on a device of the test's own.
+  EngineHarness(const std::string& model_path, const EngineConfig& config, LogitsBook& book,
+                std::unique_ptr<Device> device);
 
   Engine& engine() { return *engine_; }
   const Model& model() const { return *model_; }

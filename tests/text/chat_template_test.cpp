@@ -228,6 +228,23 @@ TEST_F(ChatTemplateTest, BadTemplates) {
   }
 }
 
+// Each would end or hang the process that renders it.
+TEST_F(ChatTemplateTest, RuinousTemplates) {
+  const std::pair<std::string, std::string> templates[] = {
+      {"{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "too much stack or memory"},
+      {"{{ " + std::string(1'000'000, '(') + "1" + std::string(1'000'000, ')') + " }}", "too much stack or memory"},
+      {"{% set l = range(1000000000) %}", "too much stack or memory"},
+      {"{% for i in range(3000) %}{% for j in range(3000) %}{% for k in range(3000) %}{% endfor %}{% endfor %}{% endfor %}",
+       "does not end within"},
+  };
+  for (const auto& [source, words] : templates) {
+    const auto chat = ChatTemplate::load(*tokenizer_, source);
+    ASSERT_FALSE(chat) << source.substr(0, 80);
+    EXPECT_EQ(chat.error().code(), ErrorCode::chat_template_invalid);
+    EXPECT_THAT(chat.error().message(), testing::HasSubstr(words)) << source.substr(0, 80);
+  }
+}
+
 TEST_F(ChatTemplateTest, BadMessages) {
   const auto chat = load("chatml");
   const auto expect_bad = [&](const json& messages, const std::string& words) {

@@ -12,6 +12,7 @@
 
 #include "llama.h"
 #include "text/long_runs.h"
+#include "text/special_cuts.h"
 #include "vocabularies.h"
 
 namespace stemma {
@@ -136,6 +137,52 @@ TEST(Tokenizer, EndOfGenerationTokensAreTheListedOnes) {
   EXPECT_EQ(tokenizer->end_of_generation(), expected);
   ASSERT_TRUE(tokenizer->eos());
   EXPECT_TRUE(tokenizer->is_end_of_generation(*tokenizer->eos()));
+}
+
+// Random texts of words, spaces and special tokens, some of which begin like others: the same tokens as libllama gives to the
+// whole, which takes it the longer the more of them there are.
+TEST_P(EachVocabulary, ManySpecialTokensAreTokenizedAsLibllamaDoes) {
+  const auto tokenizer = load_tokenizer(GetParam());
+  std::vector<std::string> pieces = {"word", " ", "\n", "<", "<|", "  x", "\xf0\x9f\x8c\x8a"};
+  for (Token token = 0; token < static_cast<Token>(tokenizer->size()) && pieces.size() < 40; ++token) {
+    const int kind = llama_vocab_get_attr(tokenizer->raw(), token);
+    if (kind & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) {
+      pieces.push_back(llama_vocab_get_text(tokenizer->raw(), token));
+    }
+  }
+  std::mt19937 random(7);
+  for (int round = 0; round < 3; ++round) {
+    std::string text;
+    for (int i = 0; i < 12'000; ++i) text += pieces[random() % pieces.size()];
+    for (const bool parse_special : {false, true}) {
+      EXPECT_TRUE(tokenizer->encode(text, false, parse_special) ==
+                  reference_encode(tokenizer->raw(), text, false, parse_special));
+    }
+  }
+}
+
+TEST(SpecialCuts, CutOnlyWhereNothingIsChanged) {
+  TextSet specials;
+  for (const char* text : {"<s>", "<s><t>", "aa"}) specials.insert(text);
+  EXPECT_EQ(cut_at_specials("", specials), (std::vector<std::string_view>{""}));
+  const auto repeat = [](const std::string& text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  for (const auto& [text, cuts] : {std::pair{repeat("x<s>", 5000), true}, {repeat("<s>", 5000), true},
+                                   {repeat("<s><t>", 5000), true},    // the longer one, whole
+                                   {repeat(" <s>", 5000), false},     // white space, which the token might swallow
+                                   {repeat("aaa", 5000), false}}) {   // no appearance is alone
+    const auto parts = cut_at_specials(text, specials);
+    EXPECT_EQ(parts.size() > 1, cuts) << text.substr(0, 12);
+    std::string joined;
+    for (const std::string_view part : parts) {
+      joined += part;
+      EXPECT_TRUE(joined.size() == part.size() || part.starts_with("<s>"));
+    }
+    EXPECT_EQ(joined, text);
+  }
 }
 
 // One character 50,000 times: a regular expression that matches it whole would overflow the stack.
