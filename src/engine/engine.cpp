@@ -222,7 +222,9 @@ class EngineImpl final : public Engine {
     device_.run(step, {model_.weights(), memory_->pages(), memory_->states()},
                 [this](Ops& ops) { return model_.forward(ops); }, logits_);
     ++counters_.steps;
-    counters_.step_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    counters_.step_seconds += seconds;
+    scheduler_.took(seconds);
 
     // Everything computed goes into the tree before anything ends: an end may evict.
     std::vector<bool> sampled(chunks.size());

@@ -29,8 +29,7 @@ enum class AdmissionPolicy { arrival, longest_prefix };  // `fcfs`, `lpm` (SGLan
 
 struct EngineConfig {
   int step_tokens = 512;           // token budget of a step (--chunked-prefill-size), >= 1
-  int mixed_prefill_tokens = 64;   // of them for prompts while other requests are generating: bounds the gap
-                                   // between their tokens, >= 1
+  int mixed_prefill_tokens = 512;  // of them, the most for prompts while other requests generate (step_pace.h), >= 1
   int max_sequences = 64;          // running at once
   std::size_t max_waiting = 4096;  // requests in the queue before new ones are refused
   Depth context_length = 0;        // longest prompt + output; 0 = the model's, as far as the memory holds it

@@ -152,8 +152,12 @@ std::vector<Chunk> Scheduler::plan() {
     remaining.push_back(sequence->remaining());
   }
   std::size_t room = budget > chunks.size() ? budget - chunks.size() : 1;
-  if (!chunks.empty()) room = std::min(room, static_cast<std::size_t>(config_.mixed_prefill_tokens));
+  planned_generating_ = chunks.size();
+  if (!chunks.empty()) {
+    room = std::min({room, static_cast<std::size_t>(config_.mixed_prefill_tokens), pace_.joinable()});
+  }
   const std::vector<Depth> shares = share_prefill_budget(remaining, static_cast<Depth>(room));
+  planned_prompt_tokens_ = static_cast<std::size_t>(std::reduce(shares.begin(), shares.end()));
   for (std::size_t i = 0; i < filling.size(); ++i) {
     if (shares[i] > 0) chunks.push_back({filling[i], filling[i]->lease->computed() + shares[i]});
   }

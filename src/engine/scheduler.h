@@ -3,8 +3,8 @@
 //
 // Rules:
 //  * Generating sequences come first: each gets its token in every step, in turn if the budget has not room for all.
-//  * Prompts get what is left, at least an eighth of the budget, and at most `mixed_prefill_tokens` while others
-//    generate. The oldest prompt gets half of it; the other half goes to the shortest remainders first, so that short prompts
+//  * Prompts get what is left, at least an eighth of the budget; while others generate, at most `mixed_prefill_tokens` and as
+//    many as keep the step's time near that of one without (step_pace.h). The oldest prompt gets half of it; the other half goes to the shortest remainders first, so that short prompts
 //    pass long ones and none starves.
 //  * Admission follows the policy's order. A prompt whose prefix is being computed by another waits and lets others pass; one for
 //    which there is no room lets nobody pass.
@@ -21,6 +21,7 @@
 #include "cache/cache.h"
 #include "engine/engine.h"
 #include "engine/sequence.h"
+#include "engine/step_pace.h"
 
 namespace stemma {
 
@@ -55,6 +56,9 @@ class Scheduler {
   // nothing runs.
   std::vector<Chunk> plan();
 
+  // How long the step took that plan() returned last.
+  void took(double seconds) { pace_.took(planned_generating_, planned_prompt_tokens_, seconds); }
+
   // Takes a sequence out, wherever it is. Null if the id is unknown. O(sequences).
   std::unique_ptr<Sequence> remove(RequestId id);
 
@@ -73,6 +77,9 @@ class Scheduler {
   std::vector<std::unique_ptr<Sequence>> running_;  // by id
   std::uint64_t turn_ = 0;                          // where the round of generating sequences goes on
   std::uint64_t preemptions_ = 0;
+  StepPace pace_;
+  std::size_t planned_generating_ = 0;
+  std::size_t planned_prompt_tokens_ = 0;
 };
 
 }  // namespace stemma

@@ -313,8 +313,9 @@ const OptionSpec kTable[] = {
      .group = "Scheduling",
      .values = {ValueType::integer, 1, 65536},
      .placeholder = "TOKENS",
-     .default_text = "64",
-     .help = "of a step's tokens, those for prompts while other requests generate: bounds the gaps in their answers",
+     .default_text = "512",
+     .help = "of a step's tokens, the most for prompts while other requests generate; fewer where a step would take more "
+             "than twice as long as without",
      .store = [](Options& o, const OptionValue& v) { o.engine.mixed_prefill_tokens = integer(v); }},
     {.name = "max-waiting",
      .aliases = "--max-queued-requests",
