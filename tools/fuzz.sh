@@ -38,14 +38,13 @@ failed=0 running=0
 for target in "${targets[@]}"; do
   if ((running == $(nproc))); then
     wait -n || ((++failed))
-    ((--running))
+    running=$((running - 1))
   fi
   fuzz "$target" &
-  ((++running))
+  running=$((running + 1))
 done
-while ((running)); do
+for ((; running > 0; --running)); do
   wait -n || ((++failed))
-  ((--running)) || true
 done
 printf 'fuzzers: %d passed, %d failed\n' $((${#targets[@]} - failed)) "$failed"
 exit $((failed > 0))

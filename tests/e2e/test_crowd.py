@@ -121,7 +121,8 @@ def crowded(server, room_for_descriptors):  # `server` for its skips
 def test_a_crowd_leaves_nothing_behind(crowded, request):
     size = request.config.getoption("--crowd")
     fill_cache(crowded)
-    asyncio.run(crowd(crowded, 100))  # so that everything has been used once
+    # A first crowd scatters what the cache keeps of it over the heap, once: later ones find the places of the earlier ones'.
+    asyncio.run(crowd(crowded, size))
     start = crowded.idle_info()
     descriptors = settled(crowded.descriptors, crowded.descriptors())
     memory = resident_at_rest(crowded)
