@@ -29,4 +29,4 @@ test:
 	@tools/test.sh release
 
 clean:
-	rm -rf build/release build/debug build/asan build/tsan
+	rm -rf build/release build/debug build/asan build/tsan build/fuzz

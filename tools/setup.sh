@@ -4,6 +4,7 @@
 #
 #   tools/setup.sh          Debian packages; llama.cpp's sources in build/deps/llama.cpp
 #   tools/setup.sh tests    also what the tests need: Debian packages, Python packages in build/venv, a real model
+#   tools/setup.sh fuzz     also what the fuzz targets need: clang with its sanitizers
 #
 # STEMMA_LLAMA_CPP_DIR=DIR uses a llama.cpp source tree of your own instead of the pinned one.
 set -euo pipefail
@@ -15,6 +16,7 @@ readonly debian_packages=(
   libspdlog-dev libssl-dev nlohmann-json3-dev
 )
 readonly debian_test_packages=(curl)
+readonly debian_fuzz_packages=(clang libclang-rt-14-dev)
 readonly llama_cpp_package=llama-cpp-python==0.3.36
 readonly llama_cpp_archive=llama_cpp_python-0.3.36.tar.gz
 readonly llama_cpp_sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
@@ -108,10 +110,14 @@ fetch_smollm2() {
 case ${1:-build} in
   build) ;;
   tests) ;;
-  *) die "usage: tools/setup.sh [build|tests]" ;;
+  fuzz) ;;
+  *) die "usage: tools/setup.sh [build|tests|fuzz]" ;;
 esac
 install_debian_packages "${debian_packages[@]}"
 fetch_llama_cpp
+if [[ ${1:-build} == fuzz ]]; then
+  install_debian_packages "${debian_fuzz_packages[@]}"
+fi
 if [[ ${1:-build} == tests ]]; then
   install_debian_packages "${debian_test_packages[@]}"
   install_test_packages

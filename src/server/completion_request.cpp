@@ -91,7 +91,7 @@ bool has_media(const json& messages) {
   });
 }
 
-std::vector<Prompt> read_messages(FieldReader& fields, const ChatTemplate& chat_template) {
+std::vector<Prompt> read_messages(FieldReader& fields, const PromptContext& context) {
   json arguments = json::object();
   if (const json* given = fields.find("chat_template_kwargs")) {
     if (given->is_object()) arguments = *given;
@@ -108,7 +108,7 @@ std::vector<Prompt> read_messages(FieldReader& fields, const ChatTemplate& chat_
   }
   if (fields.error()) return {};
 
-  auto rendered = chat_template.apply(*messages, arguments);
+  auto rendered = context.chat_template.apply(*messages, arguments, context.context_length);
   if (!rendered) {
     fields.reject(ApiError(std::move(rendered).error(), "messages"));
     return {};
@@ -155,7 +155,7 @@ ApiResult<CompletionRequest> read_request(CompletionApi api, const json& object,
     prompts = read_prompts(fields, context.tokenizer);
   } else {
     read_chat_logprobs(fields, common.sampling);
-    prompts = read_messages(fields, context.chat_template);
+    prompts = read_messages(fields, context);
   }
   // Choices copy their prompt, so one that cannot fit goes no further.
   for (const Prompt& prompt : prompts) {

@@ -51,6 +51,15 @@ void find_silent_peer(asio::ip::tcp::socket& socket, double seconds) {
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
+// Of a request's target: without the query, and without scheme and host, which clients of proxies send.
+std::string_view path_of(std::string_view target) {
+  target = target.substr(0, target.find('?'));
+  const std::size_t scheme = target.find("://");
+  if (target.starts_with('/') || scheme == target.npos) return target;
+  const std::size_t path = target.find('/', scheme + 3);
+  return path == target.npos ? "/" : target.substr(path);
+}
+
 // Number without trailing zeros, for messages.
 std::string plain(double number) {
   char text[32];
@@ -121,8 +130,7 @@ asio::awaitable<bool> Connection::serve_one() {
 
   const LiveConnections::Activity activity(context_.live);
   request_.method = view(parser.get().method_string());
-  const std::string_view target = view(parser.get().target());
-  request_.path = target.substr(0, target.find('?'));
+  request_.path = path_of(view(parser.get().target()));
   request_.minor_version = static_cast<int>(parser.get().version()) % 10;
   keep_alive_ = parser.get().keep_alive() && !context_.live.draining();
 
@@ -148,6 +156,7 @@ asio::awaitable<bool> Connection::read_head(Parser& parser) {
   bool begun = false;
   if (input_.size() == 0) input_.shrink_to_fit();  // idle connections keep no memory
   while (true) {
+    if (!begun) skip_line_ends();
     if (input_.size() > 0) {
       if (!begun) deadline = Clock::now() + seconds(context_.limits.header_seconds);
       begun = true;
@@ -170,6 +179,13 @@ asio::awaitable<bool> Connection::read_head(Parser& parser) {
     }
     co_await wait_until(deadline);
   }
+}
+
+void Connection::skip_line_ends() {
+  const auto* bytes = static_cast<const char*>(input_.data().data());
+  std::size_t count = 0;
+  while (count < input_.size() && (bytes[count] == '\r' || bytes[count] == '\n')) ++count;
+  input_.consume(count);
 }
 
 asio::awaitable<bool> Connection::read_body(Parser& parser) {

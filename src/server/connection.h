@@ -89,6 +89,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<bool> serve_one();
   boost::asio::awaitable<bool> read_head(Parser& parser);
   boost::asio::awaitable<bool> read_body(Parser& parser);
+  // What some clients send behind a body, before the next request.
+  void skip_line_ends();
   boost::asio::awaitable<void> handle(const Route& route);
   // Until everything is sent, or the client reads nothing for stall_seconds.
   boost::asio::awaitable<void> flush();

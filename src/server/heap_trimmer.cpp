@@ -1,6 +1,6 @@
 #include "server/heap_trimmer.h"
 
-#include <chrono>
+#include <algorithm>
 
 #include <boost/asio/post.hpp>
 
@@ -15,6 +15,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::chrono::seconds kPause{1};
+constexpr std::chrono::seconds kInterval{5};
 
 void trim() {
 #ifdef __GLIBC__
@@ -25,19 +26,23 @@ void trim() {
 }  // namespace
 
 void HeapTrimmer::on_quiet() {
-  asio::post(pause_.get_executor(), [this] {
-    if (stopped_) return;
-    pause_.expires_after(kPause);  // a pause that has begun ends here
-    pause_.async_wait([this](boost::system::error_code interrupted) {
-      if (!interrupted && !stopped_ && is_quiet_()) asio::post(workers_, trim);
+  asio::post(timer_.get_executor(), [this] {
+    if (stopped_ || waiting_) return;
+    waiting_ = true;
+    timer_.expires_at(std::max(Clock::now() + kPause, next_));
+    timer_.async_wait([this](boost::system::error_code interrupted) {
+      waiting_ = false;
+      if (interrupted || stopped_ || !is_quiet_()) return;  // the next quiet moment will do
+      next_ = Clock::now() + kInterval;
+      asio::post(workers_, trim);
     });
   });
 }
 
 void HeapTrimmer::stop() {
-  asio::post(pause_.get_executor(), [this] {
+  asio::post(timer_.get_executor(), [this] {
     stopped_ = true;
-    pause_.cancel();
+    timer_.cancel();
   });
 }
 

@@ -10,7 +10,7 @@ namespace stemma {
 
 struct HttpRequest {
   std::string method;   // "GET"
-  std::string path;     // the target up to '?'; not percent-decoded (no route needs it)
+  std::string path;     // the target's, up to '?'; not percent-decoded (no route needs it)
   std::string body;
   int minor_version = 1;  // of HTTP/1.x
 };

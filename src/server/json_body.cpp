@@ -128,7 +128,7 @@ std::optional<ApiError> FieldReader::finish(std::span<const UnsupportedField> un
     if (error_) break;
     if (value.is_null() || contains(read_, name) || contains(harmless, name)) continue;
     const auto known = std::find_if(unsupported.begin(), unsupported.end(),
-                                    [&](const UnsupportedField& field) { return field.name == name; });
+                                    [&name = name](const UnsupportedField& field) { return field.name == name; });
     if (known == unsupported.end()) {
       reject(ApiError(make_error(ErrorCode::request_unknown_field, {{"field", name}}), name));
     } else if (const json neutral = json::parse(known->neutral);

@@ -145,7 +145,7 @@ std::vector<Depth> ChatTemplate::Impl::message_ends(const std::vector<common_cha
   return depths;
 }
 
-Result<ChatPrompt> ChatTemplate::apply(const json& messages, const json& template_arguments) const {
+Result<ChatPrompt> ChatTemplate::apply(const json& messages, const json& template_arguments, Depth longest) const {
   STEMMA_TRY(const json checked, checked_chat_messages(messages));
   STEMMA_CHECK(check_template_arguments(template_arguments));
   const llama_vocab* vocab = impl_->tokenizer.raw();
@@ -158,6 +158,7 @@ Result<ChatPrompt> ChatTemplate::apply(const json& messages, const json& templat
     ChatPrompt prompt;
     prompt.tokens = impl_->encode(text, checked, template_arguments);
     if (bos == 1) prompt.tokens.insert(prompt.tokens.begin(), llama_vocab_bos(vocab));
+    if (prompt.tokens.size() > static_cast<std::size_t>(longest)) return prompt;
     const std::vector<std::size_t> ends = token_ends(impl_->tokenizer, text, prompt.tokens, bos);
     prompt.message_ends = impl_->message_ends(parsed, template_arguments, text, ends);
     if (!prompt.message_ends.empty() && prompt.message_ends.back() == static_cast<Depth>(prompt.tokens.size()))

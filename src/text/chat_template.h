@@ -1,6 +1,7 @@
 #pragma once
 // Chat messages to a prompt, by the model's own Jinja template (llama.cpp's common/chat).
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,9 +35,11 @@ class ChatTemplate {
   //
   // message_ends come from rendering prefixes of the list: a message ends where the renderings with and without what
   // follows begin to differ, cut down to a token's end. Of more than 64 messages, the first 2 and the last 62 get ends;
-  // those whose prefix the template refuses get none. Errors: `chat_bad_messages`, `chat_template_failed`.
+  // those whose prefix the template refuses get none; nor does a prompt of more than `longest` tokens, which nobody will
+  // compute. Errors: `chat_bad_messages`, `chat_template_failed`.
   // O(min(messages, 64) x prompt).
-  Result<ChatPrompt> apply(const nlohmann::json& messages, const nlohmann::json& template_arguments) const;
+  Result<ChatPrompt> apply(const nlohmann::json& messages, const nlohmann::json& template_arguments,
+                           Depth longest = std::numeric_limits<Depth>::max()) const;
 
   // "model", "override" or "chatml", for the log.
   std::string source() const;

@@ -69,6 +69,23 @@ TEST_F(HttpTest, Head) {
   EXPECT_EQ(one.get("/health").status, 200);
 }
 
+TEST_F(HttpTest, TargetsMayNameTheHost) {
+  auto one = client();
+  EXPECT_EQ(one.get("http://test:80/health").status, 200);
+  EXPECT_EQ(one.get("http://test/health?a=b://c/d").status, 200);
+  EXPECT_EQ(one.get("http://test").code(), "http_not_found");
+}
+
+TEST_F(HttpTest, LineEndsBetweenRequestsAreIgnored) {
+  auto one = client();
+  one.send("\r\n");
+  const std::string body = R"({"prompt": "x"})";
+  for (int i = 0; i < 2; ++i) {
+    one.send("POST /v1/completions HTTP/1.1\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body + "\r\n");
+    EXPECT_EQ(one.receive().status, 200);
+  }
+}
+
 TEST_F(HttpTest, QueriesAreIgnored) { EXPECT_EQ(client().get("/health?a=b").status, 200); }
 
 TEST_F(HttpTest, Preflight) {

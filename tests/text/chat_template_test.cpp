@@ -219,6 +219,19 @@ TEST_F(ChatTemplateTest, LongHistoriesHaveBoundedlyManyEnds) {
   EXPECT_THAT(text_before(prompt, prompt.message_ends.back()), testing::EndsWith("message 299<|im_end|>\n"));
 }
 
+TEST_F(ChatTemplateTest, PromptsThatAreTooLongHaveNoEnds) {
+  const auto chat = load("chatml");
+  const ChatPrompt whole = apply(*chat, kConversation);
+  const auto length = static_cast<Depth>(whole.tokens.size());
+  const auto fits = chat->apply(kConversation, {}, length);
+  ASSERT_TRUE(fits);
+  EXPECT_EQ(fits->message_ends, whole.message_ends);
+  const auto too_long = chat->apply(kConversation, {}, length - 1);
+  ASSERT_TRUE(too_long);
+  EXPECT_EQ(too_long->tokens, whole.tokens);
+  EXPECT_TRUE(too_long->message_ends.empty());
+}
+
 TEST_F(ChatTemplateTest, BadTemplates) {
   for (const char* source : {"{% for m in messages %}", "{{ messages", "{% if %}"}) {
     const auto chat = ChatTemplate::load(*tokenizer_, source);
