@@ -1,12 +1,14 @@
 // What is worth least goes first: expected reuses per request (ReuseModel) x cost of computing it
 // again / bytes freed.
 //
-// The model learns how entries are reused by where they lie on their path, by the turn of the
-// request that computed them, and by how much they would cost. Entries of one class and of nearly
-// equal cost per byte (a quarter of a power of two) wait in one heap by last use: the oldest of
-// each heap is a candidate, and the candidate of least value is the victim.
+// The model learns how entries are reused by where they lie on their path, by how many requests led
+// up to them or used them, and by how much they would cost, as entries here go. Entries of one
+// class and of nearly equal cost per byte (a quarter of a power of two) wait in one heap by last
+// use: the oldest of each heap is a candidate, and the candidate of least value is the victim.
 //
-// Costs: O(log entries) a change; a victim O(heaps that are not empty), some hundreds at most.
+// Costs: O(log entries) a change, amortized: once in some hundreds of changes the model looks at
+// all entries, or at every k-th if there are many. A victim O(heaps that are not empty), some
+// hundreds at most.
 
 #include <algorithm>
 #include <array>
@@ -24,28 +26,30 @@ namespace stemma {
 
 namespace {
 
-constexpr int kTurns = 5;     // 1, 2, 3-4, 5-8, more
-constexpr int kSizes = 7;     // of cost, in powers of eight
+constexpr int kVisits = 5;    // 1, 2, 3-4, 5-8, more
+constexpr int kSizes = 7;     // no cost; then powers of four of the usual cost, from 1/16 or less
 constexpr int kWorths = 256;  // of cost per byte, in quarters of powers of two
-constexpr int kClasses = kEntryPlaces * kTurns * kSizes;
+constexpr int kClasses = kEntryPlaces * kVisits * kSizes;
 static_assert(kClasses <= 1 << 14 && kWorths <= 1 << 8);  // ValuePolicy::State
 
-int turn_class(std::uint16_t turn) {
-  return turn <= 2 ? std::max(0, turn - 1) : turn <= 4 ? 2 : turn <= 8 ? 3 : 4;
-}
+constexpr std::size_t kCensus = 8192;  // entries of a kind that the model looks at, about
+constexpr double kUsualOf = 1000;      // the latest entries, by which the usual cost is known
 
-int size_class(double cost) {
-  return cost <= 0 ? 0 : std::clamp(static_cast<int>(std::log2(cost) / 3) + 1, 0, kSizes - 1);
+// Requests that led up to an entry on its path, and those that used it.
+int visits_class(const EntryInfo& info) {
+  const std::uint32_t visits = info.turn + std::min(info.uses, 16u);
+  return visits <= 2 ? (visits == 2 ? 1 : 0) : visits <= 4 ? 2 : visits <= 8 ? 3 : 4;
 }
 
 class ValuePolicy final : public EvictionPolicy {
  public:
-  ValuePolicy() : model_(kEntryPlaces, {kTurns, kSizes}) {}
+  ValuePolicy() : model_(kEntryPlaces, {kVisits, kSizes}, [this] { count_entries(); }) {}
 
   void put(EntryId entry, const EntryInfo& info) override {
     State& state = state_of(entry);
     if (!state.known) state.since = requests_;
     state.known = true;
+    learn_usual_cost(info.cost);
     describe(state, info);
     watch_expiry(entry, info);
     forest_.put(heap_of(state, entry.kind), entry, state.since);
@@ -142,9 +146,33 @@ class ValuePolicy final : public EvictionPolicy {
     return states[entry.slot];
   }
 
+  // By how much more or less than usual an entry costs.
+  int size_class(double cost) const {
+    if (cost <= 0) return 0;
+    const auto fours = static_cast<int>(std::lround((std::log2(cost) - usual_log_cost_) / 2));
+    return std::clamp(fours + 3, 1, kSizes - 1);
+  }
+
+  void learn_usual_cost(double cost) {
+    if (cost <= 0) return;
+    costs_ = std::min(costs_ + 1, kUsualOf);
+    usual_log_cost_ += (std::log2(cost) - usual_log_cost_) / costs_;
+  }
+
+  void count_entries() {
+    for (const std::vector<State>& states : states_) {
+      const std::size_t step = states.size() / kCensus + 1;
+      for (std::size_t slot = 0; slot < states.size(); slot += step) {
+        const State& state = states[slot];
+        if (state.known && !state.stands_for_another)
+          model_.present(class_of(state), requests_ - state.since, static_cast<double>(step));
+      }
+    }
+  }
+
   void describe(State& state, const EntryInfo& info) const {
     const int group = static_cast<int>(info.place);
-    state.of_class = static_cast<std::uint64_t>((group * kTurns + turn_class(info.turn)) * kSizes +
+    state.of_class = static_cast<std::uint64_t>((group * kVisits + visits_class(info)) * kSizes +
                                                 size_class(info.cost));
     state.stands_for_another = info.stands_for_another;
     state.worth = 0;
@@ -190,6 +218,8 @@ class ValuePolicy final : public EvictionPolicy {
   std::array<std::vector<EntryInfo>, kEntryKinds> expiring_;
   std::uint64_t clock_ = 0;
   std::uint64_t requests_ = 0;
+  double usual_log_cost_ = 0;  // mean of log2
+  double costs_ = 0;           // that are in it
   double now_ = 0;
 };
 
