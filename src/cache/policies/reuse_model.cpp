@@ -14,7 +14,7 @@ constexpr double kYoung = 8;  // requests: below this, age says little
 // What a parent weighs against the reuses of its own: many, since reuses come in bursts that depend
 // on each other, and a class that was given up early has seen few late ages. A curve, with its many
 // bins, needs more than a class, which has one number.
-constexpr double kCurveEvents = 300;
+constexpr double kCurveEvents = 100;
 constexpr double kClassEvents = 50;
 constexpr std::uint64_t kLearnEvery = 2048;
 constexpr double kFade = 0.95;
