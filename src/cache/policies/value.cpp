@@ -14,9 +14,8 @@
 #include <array>
 #include <cmath>
 #include <tuple>
-#include <vector>
 
-#include "cache/grow.h"
+#include "cache/chunked.h"
 #include "cache/indexed_heap.h"
 #include "cache/policies/heap_forest.h"
 #include "cache/policies/policies.h"
@@ -31,6 +30,7 @@ constexpr int kSizes = 7;     // no cost; then powers of four of the usual cost,
 constexpr int kWorths = 256;  // of cost per byte, in quarters of powers of two
 constexpr int kClasses = kEntryPlaces * kVisits * kSizes;
 static_assert(kClasses <= 1 << 14 && kWorths <= 1 << 8);  // ValuePolicy::State
+static_assert(kClasses * kWorths * kEntryKinds <= HeapForest::kHeaps);
 
 constexpr std::size_t kCensus = 8192;  // entries of a kind that the model looks at, about
 constexpr double kUsualOf = 1000;      // the latest entries, by which the usual cost is known
@@ -93,16 +93,17 @@ class ValuePolicy final : public EvictionPolicy {
   std::size_t metadata_bytes() const override {
     std::size_t bytes = forest_.metadata_bytes();
     for (int kind = 0; kind < kEntryKinds; ++kind)
-      bytes +=
-          bytes_of(states_[kind]) + expiries_[kind].metadata_bytes() + bytes_of(expiring_[kind]);
+      bytes += states_[kind].metadata_bytes() + expiries_[kind].metadata_bytes() +
+               expiring_[kind].metadata_bytes();
     return bytes;
   }
 
   std::optional<EntryId> victim(unsigned kinds) override {
     std::optional<HeapForest::Item> lowest;
     double least = 0;
-    for (const std::uint32_t heap : forest_.occupied()) {
-      const HeapForest::Item first = forest_.first(heap);
+    for (std::size_t i = 0; i < forest_.size(); ++i) {
+      const std::uint32_t heap = forest_.number(i);
+      const HeapForest::Item first = forest_.first(i);
       if ((kinds >> first.entry.kind & 1) == 0) continue;
       const double value = value_of(heap, first.key);
       if (!lowest || value < least || (value == least && before(first, *lowest))) {
@@ -142,7 +143,7 @@ class ValuePolicy final : public EvictionPolicy {
 
   State& state_of(EntryId entry) {
     auto& states = states_[entry.kind];
-    if (entry.slot >= states.size()) grow_to(states, entry.slot + 1);
+    states.grow_to(entry.slot + std::size_t{1});
     return states[entry.slot];
   }
 
@@ -160,7 +161,7 @@ class ValuePolicy final : public EvictionPolicy {
   }
 
   void count_entries() {
-    for (const std::vector<State>& states : states_) {
+    for (const Chunked<State>& states : states_) {
       const std::size_t step = states.size() / kCensus + 1;
       for (std::size_t slot = 0; slot < states.size(); slot += step) {
         const State& state = states[slot];
@@ -206,16 +207,15 @@ class ValuePolicy final : public EvictionPolicy {
       return;
     }
     expiries_[entry.kind].put(entry.slot, info.retain_until);
-    auto& infos = expiring_[entry.kind];
-    if (infos.size() <= entry.slot) infos.resize(entry.slot + 1);
-    infos[entry.slot] = info;
+    expiring_[entry.kind].grow_to(entry.slot + std::size_t{1});
+    expiring_[entry.kind][entry.slot] = info;
   }
 
   ReuseModel model_;
   HeapForest forest_;
-  std::array<std::vector<State>, kEntryKinds> states_;
+  std::array<Chunked<State>, kEntryKinds> states_;
   std::array<IndexedHeap<double>, kEntryKinds> expiries_;  // of priorities held for a time
-  std::array<std::vector<EntryInfo>, kEntryKinds> expiring_;
+  std::array<Chunked<EntryInfo>, kEntryKinds> expiring_;
   std::uint64_t clock_ = 0;
   std::uint64_t requests_ = 0;
   double usual_log_cost_ = 0;  // mean of log2
