@@ -9,9 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
-#include <vector>
 
-#include "cache/grow.h"
+#include "cache/chunked.h"
 
 namespace stemma {
 
@@ -20,56 +19,54 @@ class IndexedHeap {
  public:
   bool empty() const { return heap_.empty(); }
   std::size_t size() const { return heap_.size(); }
-  std::uint32_t top() const { return heap_.front().element; }
-  const Key& top_key() const { return heap_.front().key; }
+  std::uint32_t top() const { return heap_[0].element; }
+  const Key& top_key() const { return heap_[0].key; }
 
   bool contains(std::uint32_t element) const {
-    return element < places_.size() && places_[element] != kNowhere;
+    return element < places_.size() && places_[element] != 0;
   }
-  const Key& key(std::uint32_t element) const { return heap_[places_[element]].key; }
+  const Key& key(std::uint32_t element) const { return heap_[places_[element] - 1].key; }
 
   void put(std::uint32_t element, const Key& key) {
-    grow_to(places_, element + std::size_t{1}, kNowhere);
-    std::uint32_t& place = places_[element];
-    if (place == kNowhere) {
-      place = static_cast<std::uint32_t>(heap_.size());
-      push(heap_, {key, element});
+    places_.grow_to(element + std::size_t{1});
+    if (places_[element] == 0) {
+      heap_.push_back({key, element});
       up(heap_.size() - 1);
       return;
     }
+    const std::size_t place = places_[element] - 1;
     const bool earlier = key < heap_[place].key;
     heap_[place].key = key;
     earlier ? up(place) : down(place);
   }
 
-  std::size_t metadata_bytes() const { return bytes_of(heap_) + bytes_of(places_); }
+  std::size_t metadata_bytes() const { return heap_.metadata_bytes() + places_.metadata_bytes(); }
 
   void erase(std::uint32_t element) {
     if (!contains(element)) return;
-    const std::size_t place = places_[element];
-    places_[element] = kNowhere;
+    const std::size_t place = places_[element] - 1;
+    places_[element] = 0;
     const Entry last = heap_.back();
     heap_.pop_back();
     if (place == heap_.size()) return;
     set(place, last);
     up(place);
-    down(places_[last.element]);
+    down(places_[last.element] - 1);
   }
 
  private:
-  static constexpr std::uint32_t kNowhere = 0xFFFFFFFF;
   static constexpr std::size_t kArity = 4;
 
   struct Entry {
-    Key key;
-    std::uint32_t element;
+    Key key{};
+    std::uint32_t element = 0;
   };
   static bool before(const Entry& a, const Entry& b) {
     return std::tie(a.key, a.element) < std::tie(b.key, b.element);
   }
   void set(std::size_t place, const Entry& entry) {
     heap_[place] = entry;
-    places_[entry.element] = static_cast<std::uint32_t>(place);
+    places_[entry.element] = static_cast<std::uint32_t>(place) + 1;
   }
   void up(std::size_t place) {
     const Entry entry = heap_[place];
@@ -95,8 +92,8 @@ class IndexedHeap {
     set(place, entry);
   }
 
-  std::vector<Entry> heap_;
-  std::vector<std::uint32_t> places_;  // by element
+  Chunked<Entry> heap_;
+  Chunked<std::uint32_t> places_;  // by element: 1 + where in heap_; 0: nowhere
 };
 
 }  // namespace stemma

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "cache/grow.h"
-
 namespace stemma {
 
 KvComponent::KvComponent(Tree& tree, EvictionPolicy& policy, EntryKind kind, const CostModel& cost,
@@ -75,7 +73,7 @@ void KvComponent::use(NodeId leaf, Depth hit) {
 
 void KvComponent::added(NodeId id, Holding& from) {
   const PageTable& table = static_cast<PageTable&>(from);
-  grow_to(pages_, index_of(id) + std::size_t{1});
+  pages_.grow_to(index_of(id) + std::size_t{1});
   const Node& node = tree_[id];
   const std::size_t first = first_page(node);
   const std::size_t count = page_count(node);
@@ -115,7 +113,7 @@ void KvComponent::grown(NodeId leaf, Depth old_end, Holding& from) {
 }
 
 void KvComponent::split(NodeId upper, NodeId node) {
-  grow_to(pages_, index_of(upper) + std::size_t{1});
+  pages_.grow_to(index_of(upper) + std::size_t{1});
   const std::size_t moved = page_count(tree_[upper]);
   const std::size_t left = page_count(tree_[node]);
   Run<PageId>& lower = pages_[index_of(node)];
@@ -240,7 +238,7 @@ Depth KvComponent::settle(NodeId id, Depth pinned, Depth to, Holding& holding) {
   return pages_[index_of(id)].data()[last] == table[page_index(to - 1)].id() ? to : whole_pages(to);
 }
 
-std::size_t KvComponent::metadata_bytes() const { return bytes_of(pages_); }
+std::size_t KvComponent::metadata_bytes() const { return pages_.metadata_bytes(); }
 
 std::optional<std::string> KvComponent::verify(std::span<const LeaseView> leases) const {
   const auto where = [this](NodeId id) {

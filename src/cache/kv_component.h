@@ -24,6 +24,7 @@
 #include <memory>
 #include <vector>
 
+#include "cache/chunked.h"
 #include "cache/component.h"
 #include "cache/cost_model.h"
 #include "cache/run.h"
@@ -124,7 +125,7 @@ class KvComponent final : public Component {
   const CostModel cost_;
   const int page_size_;
   SlotPool<PageId> pool_;
-  std::vector<Run<PageId>> pages_;  // by node; unpinned references
+  Chunked<Run<PageId>> pages_;  // by node; unpinned references
 };
 
 }  // namespace stemma

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cache/grow.h"
-
 namespace stemma {
 
 NodeId NodeStore::take_id() {
@@ -130,72 +128,81 @@ void NodeStore::unlink(NodeId child) {
 }
 
 NodeId NodeStore::child(NodeId parent, Token first) const {
-  if (table_.empty()) return kNoNode;
-  return table_[find(parent, first)];
+  const Home home = home_of(parent, first);
+  const Table& table = tables_[home.table];
+  return table.taken == 0 ? kNoNode : table.places[find(table, home, parent, first)];
 }
 
 // A multiplicative hash of both (the constants are the golden ratio's and
 // splitmix64's).
-std::size_t NodeStore::slot_of(NodeId parent, Token first) const {
+NodeStore::Home NodeStore::home_of(NodeId parent, Token first) {
   std::uint64_t h = (std::uint64_t{index_of(parent)} << 32 | static_cast<std::uint32_t>(first)) *
                     0x9E3779B97F4A7C15u;
   h = (h ^ (h >> 32)) * 0xBF58476D1CE4E5B9u;
-  return static_cast<std::size_t>((h >> 32) * table_.size() >> 32);
+  return {static_cast<std::uint32_t>(h >> 16) % kTables, static_cast<std::uint32_t>(h >> 32)};
 }
 
-// Where the child is, or the empty place where it would be.
-std::size_t NodeStore::find(NodeId parent, Token first) const {
-  std::size_t at = slot_of(parent, first);
-  for (;; at = after(at)) {
-    if (table_[at] == kNoNode) return at;
-    const Node& node = (*this)[table_[at]];
+NodeStore::Home NodeStore::home_of(NodeId child) const {
+  const Node& node = (*this)[child];
+  return home_of(node.parent, node.run.data()[0]);
+}
+
+std::size_t NodeStore::find(const Table& table, Home home, NodeId parent, Token first) const {
+  std::size_t at = home.place(table.places.size());
+  for (;; at = after(table, at)) {
+    if (table.places[at] == kNoNode) return at;
+    const Node& node = (*this)[table.places[at]];
     if (node.parent == parent && node.run.data()[0] == first) return at;
   }
 }
 
 void NodeStore::put_in_table(NodeId child) {
-  if ((in_table_ + 1) * std::size_t{4} > table_.size() * 3) grow_table();
   const Node& node = (*this)[child];
-  table_[find(node.parent, node.run.data()[0])] = child;
-  ++in_table_;
+  const Home home = home_of(child);
+  Table& table = tables_[home.table];
+  if ((table.taken + 1) * std::size_t{4} > table.places.size() * 3) grow_table(table);
+  table.places[find(table, home, node.parent, node.run.data()[0])] = child;
+  ++table.taken;
 }
 
 void NodeStore::take_from_table(NodeId child) {
   const Node& node = (*this)[child];
-  std::size_t hole = find(node.parent, node.run.data()[0]);
-  assert(table_[hole] == child);
-  const auto distance = [this](std::size_t from, std::size_t to) {
-    return to >= from ? to - from : to + table_.size() - from;
+  const Home home = home_of(child);
+  Table& table = tables_[home.table];
+  const std::size_t size = table.places.size();
+  std::size_t hole = find(table, home, node.parent, node.run.data()[0]);
+  assert(table.places[hole] == child);
+  const auto distance = [size](std::size_t from, std::size_t to) {
+    return to >= from ? to - from : to + size - from;
   };
-  for (std::size_t at = after(hole); table_[at] != kNoNode; at = after(at)) {
-    const Node& moved = (*this)[table_[at]];
-    const std::size_t home = slot_of(moved.parent, moved.run.data()[0]);
+  for (std::size_t at = after(table, hole); table.places[at] != kNoNode; at = after(table, at)) {
     // May move back to the hole only if its home is not between the hole and
     // it.
-    if (distance(home, at) >= distance(hole, at)) {
-      table_[hole] = table_[at];
+    if (distance(home_of(table.places[at]).place(size), at) >= distance(hole, at)) {
+      table.places[hole] = table.places[at];
       hole = at;
     }
   }
-  table_[hole] = kNoNode;
-  --in_table_;
+  table.places[hole] = kNoNode;
+  --table.taken;
 }
 
-void NodeStore::grow_table() {
-  const std::vector<NodeId> old = std::exchange(
-      table_,
-      std::vector<NodeId>(std::max<std::size_t>(64, table_.size() + table_.size() / 4), kNoNode));
-  in_table_ = 0;
+void NodeStore::grow_table(Table& table) {
+  constexpr std::size_t kLeast = 8;
+  const std::size_t size = std::max(kLeast, table.places.size() + table.places.size() / 4);
+  const std::vector<NodeId> old = std::exchange(table.places, std::vector<NodeId>(size, kNoNode));
   for (const NodeId child : old) {
     if (child == kNoNode) continue;
     const Node& node = (*this)[child];
-    table_[find(node.parent, node.run.data()[0])] = child;
-    ++in_table_;
+    table.places[find(table, home_of(child), node.parent, node.run.data()[0])] = child;
   }
 }
 
 std::size_t NodeStore::metadata_bytes() const {
-  return chunks_.size() * (kChunk * sizeof(Node) + sizeof(chunks_[0])) + bytes_of(table_);
+  std::size_t bytes = chunks_.size() * (kChunk * sizeof(Node) + sizeof(chunks_[0])) +
+                      tables_.capacity() * sizeof(Table);
+  for (const Table& table : tables_) bytes += table.places.capacity() * sizeof(NodeId);
+  return bytes;
 }
 
 }  // namespace stemma

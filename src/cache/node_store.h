@@ -3,11 +3,14 @@
 //
 // A node covers the tokens [start, end) of its path; a root covers none. Nodes
 // have stable addresses and their ids are reused. Children are found through
-// one hash table over (parent, first token), and walked through a list of
-// siblings: a node costs 48 bytes, 5 to 7 in the table, and its tokens.
+// hash tables over (parent, first token), and walked through a list of
+// siblings: a node costs 48 bytes, 5 to 7 in a table, and its tokens.
+//
+// There are many tables, of which each grows alone, so that making a node never
+// waits for all nodes to be placed anew.
 //
 // Threads: none. Costs: O(1) for each call, amortized for those that make
-// nodes.
+// nodes, which take O(nodes / 1024) at worst.
 
 #include <cassert>
 #include <cstdint>
@@ -85,6 +88,18 @@ class NodeStore {
 
  private:
   static constexpr std::size_t kChunk = 1024;
+  static constexpr std::uint32_t kTables = 1024;  // a power of two
+
+  struct Table {
+    std::vector<NodeId> places;  // open addressing, 3/5 to 3/4 full
+    std::uint32_t taken = 0;
+  };
+  // Where a child is or belongs: its table, and the place to look from.
+  struct Home {
+    std::uint32_t table;
+    std::uint32_t hash;
+    std::size_t place(std::size_t places) const { return std::uint64_t{hash} * places >> 32; }
+  };
 
   NodeId take_id();
   // An empty node of the same generation.
@@ -92,19 +107,22 @@ class NodeStore {
   void give_id(NodeId id);
   void link(NodeId parent, NodeId child);
   void unlink(NodeId child);
-  void grow_table();
-  std::size_t slot_of(NodeId parent, Token first) const;
-  std::size_t after(std::size_t place) const { return place + 1 == table_.size() ? 0 : place + 1; }
+  static Home home_of(NodeId parent, Token first);
+  Home home_of(NodeId child) const;
+  void grow_table(Table& table);
+  static std::size_t after(const Table& table, std::size_t place) {
+    return place + 1 == table.places.size() ? 0 : place + 1;
+  }
   void put_in_table(NodeId child);
   void take_from_table(NodeId child);
-  std::size_t find(NodeId parent, Token first) const;
+  // Where the child is in the table, or the empty place where it would be.
+  std::size_t find(const Table& table, Home home, NodeId parent, Token first) const;
 
   std::vector<std::unique_ptr<Node[]>> chunks_;
   std::uint32_t bound_ = 0;
   std::uint32_t size_ = 0;
-  NodeId free_ = kNoNode;      // list over `parent`; free nodes have end < 0
-  std::vector<NodeId> table_;  // open addressing, 3/5 to 3/4 full
-  std::uint32_t in_table_ = 0;
+  NodeId free_ = kNoNode;  // list over `parent`; free nodes have end < 0
+  std::vector<Table> tables_{kTables};
 };
 
 }  // namespace stemma

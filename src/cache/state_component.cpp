@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "cache/grow.h"
-
 namespace stemma {
 
 StateComponent::StateComponent(Tree& tree, EvictionPolicy& policy, EntryKind kind,
@@ -121,9 +119,9 @@ void StateComponent::put(RowId row) {
 void StateComponent::make_room(NodeId node) {
   if (counts_.size() > index_of(node)) return;
   const std::size_t size = index_of(node) + 1;
-  grow_to(rows_, size);
-  grow_to(counts_, size);
-  grow_to(evicted_, size);
+  rows_.grow_to(size);
+  counts_.grow_to(size);
+  evicted_.grow_to(size);
 }
 
 void StateComponent::attach(NodeId node, Depth depth, MarkSource source, std::uint16_t turn,
@@ -262,7 +260,7 @@ void StateComponent::evict(std::uint32_t slot, std::uint32_t /*wanted*/) {
 }
 
 std::size_t StateComponent::metadata_bytes() const {
-  return bytes_of(rows_) + bytes_of(counts_) + bytes_of(evicted_);
+  return rows_.metadata_bytes() + counts_.metadata_bytes() + evicted_.metadata_bytes();
 }
 
 std::optional<std::string> StateComponent::verify(std::span<const LeaseView> leases) const {

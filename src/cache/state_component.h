@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "cache/chunked.h"
 #include "cache/component.h"
 #include "cache/cost_model.h"
 #include "cache/run.h"
@@ -127,11 +128,11 @@ class StateComponent final : public Component {
   const CostModel cost_;
   SlotPool<RowId> pool_;
   std::vector<Checkpoint> checkpoints_;  // by row
-  std::vector<Run<RowId>> rows_;         // by node; increasing depths; unpinned references
-  std::vector<std::uint32_t> counts_;    // by node
+  Chunked<Run<RowId>> rows_;             // by node; increasing depths; unpinned references
+  Chunked<std::uint32_t> counts_;        // by node
   // By node: the latest that was evicted, which is the one above what is left where paths lose
   // their ends first; 0 = none.
-  std::vector<Depth> evicted_;
+  Chunked<Depth> evicted_;
   std::uint64_t count_ = 0;
   std::uint64_t dropped_ = 0;
 };

@@ -35,7 +35,7 @@ SnapshotSettings in_units(SnapshotSettings settings, UnitSize unit) {
 }
 
 // ModelCosts::flops, for units.
-CostModel cost_of(const ModelCosts& model, UnitSize unit) {
+CostModel flops_of(const ModelCosts& model, UnitSize unit) {
   const double tokens = unit.tokens;
   return {2 * model.active_parameters * tokens,
           4 * model.attention_layers * model.attention_width * tokens * tokens};
@@ -62,7 +62,8 @@ Result<CacheConfig> make_cache_config(const ModelCosts& model, const CacheSettin
   }
   config.page_count = slots(page_budget, model.kv_bytes * unit.page_tokens());
   config.row_count = has_states ? slots(row_budget, model.state(settings.codec)) : 0;
-  config.cost = cost_of(model, unit);
+  config.cost = settings.cost == CostUnit::flops ? flops_of(model, unit)
+                                                 : CostModel{1.0 * unit.tokens, 0};
   config.eviction = settings.eviction;
   config.snapshot = in_units(settings.snapshot, unit);
   config.wait_threshold = unit.units(config.wait_threshold);

@@ -1,6 +1,7 @@
 #pragma once
 // From a model and a budget in bytes to the cache's configuration.
 
+#include <cstdint>
 #include <optional>
 
 #include "cache/cache.h"
@@ -8,6 +9,10 @@
 #include "replay/units.h"
 
 namespace stemma::replay {
+
+// What a policy takes recomputing to cost: a token's share of a prefill at constant speed, which
+// is what hits and TTFT count here, or its FLOPs, which grow with depth.
+enum class CostUnit : std::uint8_t { tokens, flops };
 
 struct CacheSettings {
   double budget_bytes = 0;  // pages, checkpoints and running states together
@@ -17,6 +22,7 @@ struct CacheSettings {
   std::optional<double> state_share;
   int running = 1;  // requests that may run at once: their states are f32
   std::string eviction = "lru";
+  CostUnit cost = CostUnit::tokens;
   SnapshotSettings snapshot;  // intervals in tokens
 };
 

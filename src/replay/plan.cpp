@@ -76,6 +76,7 @@ Result<Advice> advise(const Trace& trace, const ModelCosts& model, double budget
     CacheSettings settings;
     settings.budget_bytes = budget_bytes;
     settings.codec = trial.codec;
+    settings.cost = CostUnit::flops;
     settings.state_share = trial.state_share;
     settings.snapshot = trial.settings;
     STEMMA_TRY(trial.result, runner.run(policy, settings, 0));

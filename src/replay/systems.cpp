@@ -61,17 +61,25 @@ Result<std::unique_ptr<CacheModel>> make_system(const std::string& name, const S
   if (name == "sglang")
     return make_track_cache(*input.index, input.model, input.settings, input.unit);
   CacheSettings settings = input.settings;
-  const std::size_t at = name.find('@');
-  if (at != std::string::npos) {
-    if (name.substr(at) != "@ends") {
-      return fail(
-          ErrorCode::replay_bad_setting,
-          {{"reason", "after @ stands how states are stored, which can be \"ends\", not \"" +
-                          name.substr(at + 1) + "\""}});
-    }
-    settings.snapshot = branches_and_ends();
-  }
+  std::size_t at = name.find('@');
   settings.eviction = name.substr(0, at);
+  // Its score is defined over FLOPs.
+  if (settings.eviction.starts_with("marconi")) settings.cost = CostUnit::flops;
+  while (at != std::string::npos) {
+    const std::size_t next = name.find('@', at + 1);
+    const std::string how = name.substr(at + 1, next - at - 1);
+    if (how == "ends") {
+      settings.snapshot = branches_and_ends();
+    } else if (how == "flops") {
+      settings.cost = CostUnit::flops;
+    } else {
+      return fail(ErrorCode::replay_bad_setting,
+                  {{"reason", "after @ stands how states are stored (\"ends\") or what the policy "
+                              "saves (\"flops\"), not \"" +
+                                  how + "\""}});
+    }
+    at = next;
+  }
   STEMMA_TRY(CacheConfig config, make_cache_config(input.model, settings, input.unit));
   config.page_count = std::min(config.page_count, most_slots(input.trace, input.unit));
   config.row_count = std::min(config.row_count, most_slots(input.trace, input.unit));

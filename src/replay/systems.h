@@ -26,7 +26,8 @@ bool needs_future(const std::string& system);
 
 // Names are `infinite`; `offline` (replay/offline_cache.h); `llama-server`, `vllm` and `sglang`
 // (slot_cache.h, block_cache.h, track_cache.h); or an eviction policy of the cache. A policy's name
-// and "@ends" stores states at branch points and ends of sequences only, as Marconi does. Errors:
+// and "@ends" stores states at branch points and ends of sequences only, as Marconi does; with
+// "@flops" the policy saves FLOPs instead of tokens, as `marconi` always does. Errors:
 // `replay_bad_setting`, `cache_unknown_policy`.
 Result<std::unique_ptr<CacheModel>> make_system(const std::string& name, const SystemInput& input);
 

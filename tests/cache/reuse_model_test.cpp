@@ -37,6 +37,29 @@ TEST(ReuseModel, LeavingEarlyIsNotAMiss) {
   EXPECT_NEAR(censored.index(0, 40) / watched.index(0, 40), 1, 0.25);
 }
 
+// Of two classes one in ten entries is reused at age 100. The others of the first are given up at age
+// 1000; those of the second are all still there, which only the census tells.
+TEST(ReuseModel, WhatIsStillThereWasNotReusedEither) {
+  ReuseModel* counted = nullptr;
+  int kept = 0;
+  ReuseModel model(1, {2}, [&] {
+    for (int i = 0; i < kept; ++i) counted->present(1, 1000, 1);
+  });
+  counted = &model;
+  for (int i = 0; i < 20000; ++i) {
+    i % 10 == 0 ? model.reused(0, 100) : model.left(0, 1000);
+    if (i % 10 == 0) model.reused(1, 100);
+    if (i % 10 != 0 && kept < 9000) ++kept;
+  }
+  EXPECT_LT(model.index(1, 0) / model.index(0, 0), 1.6);
+  ReuseModel blind(1, {2});
+  for (int i = 0; i < 20000; ++i) {
+    i % 10 == 0 ? blind.reused(0, 100) : blind.left(0, 1000);
+    if (i % 10 == 0) blind.reused(1, 100);
+  }
+  EXPECT_GT(blind.index(1, 0) / blind.index(0, 0), 3);
+}
+
 // An index looks ahead: before a sure reuse at age 100 an entry is worth the more the closer it is.
 TEST(ReuseModel, WorthRisesTowardsTheAgeOfReuse) {
   ReuseModel model(1, {1});

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "cache/chunked.h"
 #include "cache/indexed_heap.h"
 #include "cache/policies/policies.h"
 #include "cache/policies/ranked_policy.h"
@@ -17,7 +18,7 @@ class PriorityPolicy final : public RankedPolicy {
     RankedPolicy::put(entry, info);
     if (info.retain_until > now_) {
       expiries_[entry.kind].put(entry.slot, info.retain_until);
-      if (infos_[entry.kind].size() <= entry.slot) infos_[entry.kind].resize(entry.slot + 1);
+      infos_[entry.kind].grow_to(entry.slot + std::size_t{1});
       infos_[entry.kind][entry.slot] = info;
     } else {
       expiries_[entry.kind].erase(entry.slot);
@@ -38,7 +39,7 @@ class PriorityPolicy final : public RankedPolicy {
   std::size_t metadata_bytes() const override {
     std::size_t bytes = RankedPolicy::metadata_bytes();
     for (int kind = 0; kind < kEntryKinds; ++kind)
-      bytes += expiries_[kind].metadata_bytes() + bytes_of(infos_[kind]);
+      bytes += expiries_[kind].metadata_bytes() + infos_[kind].metadata_bytes();
     return bytes;
   }
   void advance(std::uint64_t /*clock*/, double now) override {
@@ -62,7 +63,7 @@ class PriorityPolicy final : public RankedPolicy {
 
   double now_ = 0;
   std::array<IndexedHeap<double>, kEntryKinds> expiries_;  // of entries that will change
-  std::array<std::vector<EntryInfo>, kEntryKinds> infos_;  // by slot, of those
+  std::array<Chunked<EntryInfo>, kEntryKinds> infos_;      // by slot, of those
 };
 
 }  // namespace

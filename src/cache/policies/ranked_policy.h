@@ -50,11 +50,12 @@ class RankedPolicy : public EvictionPolicy {
  private:
   // Rank, then depth from deep to shallow; in 12 bytes.
   struct Key {
+    Key() = default;
     Key(std::uint64_t rank, Depth depth)
         : high(static_cast<std::uint32_t>(rank >> 32)),
           low(static_cast<std::uint32_t>(rank)),
           shallow(0xFFFFFFFFu - static_cast<std::uint32_t>(depth)) {}
-    std::uint32_t high, low, shallow;
+    std::uint32_t high = 0, low = 0, shallow = 0;
     auto operator<=>(const Key&) const = default;
   };
   std::array<IndexedHeap<Key>, kEntryKinds> heaps_;

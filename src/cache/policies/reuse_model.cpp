@@ -11,9 +11,11 @@ namespace stemma {
 namespace {
 
 constexpr double kYoung = 8;  // requests: below this, age says little
-// What a parent weighs against the reuses of a class of its own: many, since reuses come in bursts
-// that depend on each other, and a class that was given up early has seen few late ages.
-constexpr double kParentEvents = 100;
+// What a parent weighs against the reuses of its own: many, since reuses come in bursts that depend
+// on each other, and a class that was given up early has seen few late ages. A curve, with its many
+// bins, needs more than a class, which has one number.
+constexpr double kCurveEvents = 100;
+constexpr double kClassEvents = 50;
 constexpr std::uint64_t kLearnEvery = 2048;
 constexpr double kFade = 0.95;
 
@@ -51,8 +53,8 @@ Bins gittins(const Bins& hazard, double factor) {
 
 // The curve that the counts say, drawn to `parent`: first as a whole, then bin by bin.
 Bins curve_of(const Bins& reused, const Bins& exposed, const Bins& parent) {
-  double reuses = kParentEvents;
-  double expected = kParentEvents;
+  double reuses = kCurveEvents;
+  double expected = kCurveEvents;
   for (int b = 0; b < ReuseModel::kBins; ++b) {
     reuses += reused[b];
     expected += exposed[b] * parent[b];
@@ -60,17 +62,17 @@ Bins curve_of(const Bins& reused, const Bins& exposed, const Bins& parent) {
   Bins hazard;
   for (int b = 0; b < ReuseModel::kBins; ++b) {
     const double drawn = parent[b] * reuses / expected;
-    hazard[b] = (reused[b] + kParentEvents) / (exposed[b] + kParentEvents / drawn);
+    hazard[b] = (reused[b] + kCurveEvents) / (exposed[b] + kCurveEvents / drawn);
   }
   return hazard;
 }
 
-// Requests that entries spent in each bin, from the bins at which they ended.
-Bins exposure_of(const Bins& reused, const Bins& left) {
+// Requests that entries spent in each bin, from the bins at which they ended or are.
+Bins exposure_of(const Bins& reused, const Bins& left, const Bins& present) {
   Bins exposure{};
   double beyond = 0;  // entries that ended in a later bin
   for (int b = ReuseModel::kBins - 1; b >= 0; --b) {
-    const double here = reused[b] + left[b];
+    const double here = reused[b] + left[b] + present[b];
     exposure[b] = (beyond + here / 2) * width(b);
     beyond += here;
   }
@@ -85,8 +87,11 @@ int product(const std::vector<int>& factors) {
 
 }  // namespace
 
-ReuseModel::ReuseModel(int groups, std::vector<int> features)
-    : groups_(groups), features_(std::move(features)), leaves_(groups * product(features_)) {
+ReuseModel::ReuseModel(int groups, std::vector<int> features, std::function<void()> census)
+    : groups_(groups),
+      features_(std::move(features)),
+      census_(std::move(census)),
+      leaves_(groups * product(features_)) {
   curves_.assign(groups_, prior());
 }
 
@@ -102,11 +107,17 @@ void ReuseModel::reused(int of_class, std::uint64_t age) {
 void ReuseModel::left(int of_class, std::uint64_t age) {
   count(of_class, leaves_[of_class].left[bin(age)]);
 }
+void ReuseModel::present(int of_class, std::uint64_t age, double weight) {
+  leaves_[of_class].present[bin(age)] += weight;
+  leaves_[of_class].seen = true;
+}
 
 void ReuseModel::count(int of_class, double& counter) {
   counter += 1;
   leaves_[of_class].seen = true;
   if (++events_ < learn_at_) return;
+  for (Leaf& leaf : leaves_) leaf.present = {};
+  if (census_) census_();
   learn();
   learn_at_ = events_ + std::min(events_, kLearnEvery);
 }
@@ -120,7 +131,7 @@ void ReuseModel::learn() {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Leaf& leaf = leaves_[i];
     if (!leaf.seen) continue;
-    leaf.exposed = exposure_of(leaf.reused, leaf.left);
+    leaf.exposed = exposure_of(leaf.reused, leaf.left, leaf.present);
     for (int b = 0; b < kBins; ++b) {
       reused[i / per_group][b] += leaf.reused[b];
       exposed[i / per_group][b] += leaf.exposed[b];
@@ -140,8 +151,8 @@ void ReuseModel::learn() {
       std::vector<double> finer(count);
       for (int c = 0; c < count; ++c) {
         const double parent = factors[c / features_[level - 1]];
-        double reuses = kParentEvents;
-        double expected = kParentEvents;
+        double reuses = kClassEvents;
+        double expected = kClassEvents;
         for (int l = 0; l < leaves; ++l) {
           const Leaf& leaf = leaves_[group * per_group + c * leaves + l];
           if (!leaf.seen) continue;

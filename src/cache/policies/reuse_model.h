@@ -4,10 +4,12 @@
 //
 // It estimates the hazard of reuse h(a), reuses per request of an entry of age a, as a life table
 // does (Kaplan and Meier 1958): what leaves unused is censored, so it does not matter when the
-// cache had to give entries up. Classes form a tree: an entry belongs to a group (say, the last
+// cache had to give entries up; and so is what is still there, which a census counts before each
+// learning (without it, whatever is seldom reused and seldom given up would look as good as what is
+// reused). Classes form a tree: an entry belongs to a group (say, the last
 // states of paths), and inside it to ever finer classes by its features. Each group has a curve of
 // its own over ages; each finer class multiplies its parent's curve. All are drawn to their parents
-// by the weight of a hundred events, so a class with little data is its parent.
+// by the weight of many events, so a class with little data is its parent.
 //
 // What to keep entries for is the Gittins index of the hazard,
 //
@@ -22,6 +24,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace stemma {
@@ -31,13 +34,16 @@ class ReuseModel {
   static constexpr int kBins = 2 * 24;
 
   // `groups` groups; inside each, features with so many values each, the first the coarsest.
-  ReuseModel(int groups, std::vector<int> features);
+  // `census` is called before each learning, once in some hundreds of events, and calls present().
+  ReuseModel(int groups, std::vector<int> features, std::function<void()> census = {});
 
   // Classes are numbered (group * f0 + v0) * f1 + v1 ... for feature values v.
   int classes() const { return static_cast<int>(leaves_.size()); }
 
   void reused(int of_class, std::uint64_t age);
   void left(int of_class, std::uint64_t age);
+  // In a census: an entry of this age is there. `weight`: how many entries it stands for.
+  void present(int of_class, std::uint64_t age, double weight);
 
   // Expected reuses per request, at best.
   double index(int of_class, std::uint64_t age) {
@@ -51,6 +57,7 @@ class ReuseModel {
   struct Leaf {
     Bins reused{};
     Bins left{};
+    Bins present{};  // at the last census
     Bins exposed{};  // as of the last learning
     Bins index;
     double factor = 1;  // of the group's curve
@@ -65,6 +72,7 @@ class ReuseModel {
 
   const int groups_;
   const std::vector<int> features_;
+  const std::function<void()> census_;
   std::vector<Leaf> leaves_;
   std::vector<Bins> curves_;  // by group
   std::uint32_t learned_ = 1;

@@ -1,20 +1,21 @@
 // What is worth least goes first: expected reuses per request (ReuseModel) x cost of computing it
 // again / bytes freed.
 //
-// The model learns how entries are reused by where they lie on their path, by the turn of the
-// request that computed them, and by how much they would cost. Entries of one class and of nearly
-// equal cost per byte (a quarter of a power of two) wait in one heap by last use: the oldest of
-// each heap is a candidate, and the candidate of least value is the victim.
+// The model learns how entries are reused by where they lie on their path, by how many requests led
+// up to them or used them, and by how much they would cost, as entries here go. Entries of one
+// class and of nearly equal cost per byte (a quarter of a power of two) wait in one heap by last
+// use: the oldest of each heap is a candidate, and the candidate of least value is the victim.
 //
-// Costs: O(log entries) a change; a victim O(heaps that are not empty), some hundreds at most.
+// Costs: O(log entries) a change, amortized: once in some hundreds of changes the model looks at
+// all entries, or at every k-th if there are many. A victim O(heaps that are not empty), some
+// hundreds at most.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <tuple>
-#include <vector>
 
-#include "cache/grow.h"
+#include "cache/chunked.h"
 #include "cache/indexed_heap.h"
 #include "cache/policies/heap_forest.h"
 #include "cache/policies/policies.h"
@@ -24,28 +25,31 @@ namespace stemma {
 
 namespace {
 
-constexpr int kTurns = 5;     // 1, 2, 3-4, 5-8, more
-constexpr int kSizes = 7;     // of cost, in powers of eight
+constexpr int kVisits = 5;    // 1, 2, 3-4, 5-8, more
+constexpr int kSizes = 7;     // no cost; then powers of four of the usual cost, from 1/16 or less
 constexpr int kWorths = 256;  // of cost per byte, in quarters of powers of two
-constexpr int kClasses = kEntryPlaces * kTurns * kSizes;
+constexpr int kClasses = kEntryPlaces * kVisits * kSizes;
 static_assert(kClasses <= 1 << 14 && kWorths <= 1 << 8);  // ValuePolicy::State
+static_assert(kClasses * kWorths * kEntryKinds <= HeapForest::kHeaps);
 
-int turn_class(std::uint16_t turn) {
-  return turn <= 2 ? std::max(0, turn - 1) : turn <= 4 ? 2 : turn <= 8 ? 3 : 4;
-}
+constexpr std::size_t kCensus = 8192;  // entries of a kind that the model looks at, about
+constexpr double kUsualOf = 1000;      // the latest entries, by which the usual cost is known
 
-int size_class(double cost) {
-  return cost <= 0 ? 0 : std::clamp(static_cast<int>(std::log2(cost) / 3) + 1, 0, kSizes - 1);
+// Requests that led up to an entry on its path, and those that used it.
+int visits_class(const EntryInfo& info) {
+  const std::uint32_t visits = info.turn + std::min(info.uses, 16u);
+  return visits <= 2 ? (visits == 2 ? 1 : 0) : visits <= 4 ? 2 : visits <= 8 ? 3 : 4;
 }
 
 class ValuePolicy final : public EvictionPolicy {
  public:
-  ValuePolicy() : model_(kEntryPlaces, {kTurns, kSizes}) {}
+  ValuePolicy() : model_(kEntryPlaces, {kVisits, kSizes}, [this] { count_entries(); }) {}
 
   void put(EntryId entry, const EntryInfo& info) override {
     State& state = state_of(entry);
     if (!state.known) state.since = requests_;
     state.known = true;
+    learn_usual_cost(info.cost);
     describe(state, info);
     watch_expiry(entry, info);
     forest_.put(heap_of(state, entry.kind), entry, state.since);
@@ -89,16 +93,17 @@ class ValuePolicy final : public EvictionPolicy {
   std::size_t metadata_bytes() const override {
     std::size_t bytes = forest_.metadata_bytes();
     for (int kind = 0; kind < kEntryKinds; ++kind)
-      bytes +=
-          bytes_of(states_[kind]) + expiries_[kind].metadata_bytes() + bytes_of(expiring_[kind]);
+      bytes += states_[kind].metadata_bytes() + expiries_[kind].metadata_bytes() +
+               expiring_[kind].metadata_bytes();
     return bytes;
   }
 
   std::optional<EntryId> victim(unsigned kinds) override {
     std::optional<HeapForest::Item> lowest;
     double least = 0;
-    for (const std::uint32_t heap : forest_.occupied()) {
-      const HeapForest::Item first = forest_.first(heap);
+    for (std::size_t i = 0; i < forest_.size(); ++i) {
+      const std::uint32_t heap = forest_.number(i);
+      const HeapForest::Item first = forest_.first(i);
       if ((kinds >> first.entry.kind & 1) == 0) continue;
       const double value = value_of(heap, first.key);
       if (!lowest || value < least || (value == least && before(first, *lowest))) {
@@ -138,13 +143,37 @@ class ValuePolicy final : public EvictionPolicy {
 
   State& state_of(EntryId entry) {
     auto& states = states_[entry.kind];
-    if (entry.slot >= states.size()) grow_to(states, entry.slot + 1);
+    states.grow_to(entry.slot + std::size_t{1});
     return states[entry.slot];
+  }
+
+  // By how much more or less than usual an entry costs.
+  int size_class(double cost) const {
+    if (cost <= 0) return 0;
+    const auto fours = static_cast<int>(std::lround((std::log2(cost) - usual_log_cost_) / 2));
+    return std::clamp(fours + 3, 1, kSizes - 1);
+  }
+
+  void learn_usual_cost(double cost) {
+    if (cost <= 0) return;
+    costs_ = std::min(costs_ + 1, kUsualOf);
+    usual_log_cost_ += (std::log2(cost) - usual_log_cost_) / costs_;
+  }
+
+  void count_entries() {
+    for (const Chunked<State>& states : states_) {
+      const std::size_t step = states.size() / kCensus + 1;
+      for (std::size_t slot = 0; slot < states.size(); slot += step) {
+        const State& state = states[slot];
+        if (state.known && !state.stands_for_another)
+          model_.present(class_of(state), requests_ - state.since, static_cast<double>(step));
+      }
+    }
   }
 
   void describe(State& state, const EntryInfo& info) const {
     const int group = static_cast<int>(info.place);
-    state.of_class = static_cast<std::uint64_t>((group * kTurns + turn_class(info.turn)) * kSizes +
+    state.of_class = static_cast<std::uint64_t>((group * kVisits + visits_class(info)) * kSizes +
                                                 size_class(info.cost));
     state.stands_for_another = info.stands_for_another;
     state.worth = 0;
@@ -178,18 +207,19 @@ class ValuePolicy final : public EvictionPolicy {
       return;
     }
     expiries_[entry.kind].put(entry.slot, info.retain_until);
-    auto& infos = expiring_[entry.kind];
-    if (infos.size() <= entry.slot) infos.resize(entry.slot + 1);
-    infos[entry.slot] = info;
+    expiring_[entry.kind].grow_to(entry.slot + std::size_t{1});
+    expiring_[entry.kind][entry.slot] = info;
   }
 
   ReuseModel model_;
   HeapForest forest_;
-  std::array<std::vector<State>, kEntryKinds> states_;
+  std::array<Chunked<State>, kEntryKinds> states_;
   std::array<IndexedHeap<double>, kEntryKinds> expiries_;  // of priorities held for a time
-  std::array<std::vector<EntryInfo>, kEntryKinds> expiring_;
+  std::array<Chunked<EntryInfo>, kEntryKinds> expiring_;
   std::uint64_t clock_ = 0;
   std::uint64_t requests_ = 0;
+  double usual_log_cost_ = 0;  // mean of log2
+  double costs_ = 0;           // that are in it
   double now_ = 0;
 };
 
