@@ -1,8 +1,14 @@
-// Times of single operations on the CPU device, in shapes of a 0.8B hybrid model. `kernel_bench --benchmark_filter=delta`.
-// The argument is the number of tokens (and for attention the depth they start at).
+// Single operations on the CPU device, in shapes of a 0.8B hybrid model, each beside its roof: the time that its bytes take at
+// the memory's speed, or its multiply-adds at the processor's, whichever is longer, both measured first with as many threads.
+//
+//   kernel_bench [--threads=2] [--benchmark_filter=delta]
+//
+// The argument is the number of tokens (and for attention the depth they start at). of_roof is the roof's time over the
+// kernel's, bound says which roof (0 memory, 1 multiply-adds).
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -10,7 +16,9 @@
 #include <vector>
 
 #include "compute/cpu/cpu_device.h"
+#include "compute/cpu/memory_speed.h"
 #include "compute/dtype.h"
+#include "peaks.h"
 
 namespace stemma {
 
@@ -24,6 +32,35 @@ constexpr Depth kMaxDepth = 16384;
 int& thread_count() {
   static int threads = 2;
   return threads;
+}
+
+// What one iteration asks of the machine. Work that is no multiply-add counts as the multiply-adds that take as long.
+struct Work {
+  double f32 = 0;    // multiply-adds
+  double i8 = 0;
+  double bytes = 0;  // of memory that is not in a cache
+};
+
+struct Roofs {
+  double f32, i8, memory;  // a second
+
+  double seconds_for(const Work& work) const { return std::max(work.bytes / memory, arithmetic_for(work)); }
+  double arithmetic_for(const Work& work) const { return work.f32 / f32 + work.i8 / i8; }
+};
+
+const Roofs& roofs() {
+  static const Roofs measured = [] {
+    const int threads = thread_count();
+    const std::vector<double> reads = measure_memory_reads(std::size_t{512} << 20, threads, 5).value();
+    return Roofs{peak_f32(threads), peak_i8(threads), *std::ranges::max_element(reads)};
+  }();
+  return measured;
+}
+
+void set_roof(benchmark::State& state, const Work& work) {
+  state.counters["of_roof"] =
+      benchmark::Counter(roofs().seconds_for(work), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["bound"] = roofs().arithmetic_for(work) < work.bytes / roofs().memory ? 0 : 1;
 }
 
 // One step over one sequence, and the memory for it.
@@ -110,6 +147,8 @@ void delta_net(benchmark::State& state) {
         k, k, x, ops.softplus_gate(heads, scale, scale), ops.sigmoid(heads),
         {.layer = 0, .h_k = kHeads, .h_v = kHeads, .d_k = kHeadSize, .d_v = kHeadSize});
   });
+  // Of each element of the matrix: decay, update, and the products with k and q.
+  set_roof(state, {.f32 = 4.0 * static_cast<double>(state.range(0)) * kHeads * kHeadSize * kHeadSize});
 }
 BENCHMARK(delta_net)->Arg(1)->Arg(16)->Arg(512)->UseRealTime();
 
@@ -118,6 +157,8 @@ void convolution(benchmark::State& state) {
   constexpr std::int64_t kCols = 3 * kHeads * kHeadSize;
   const Vector kernel = bench.vector(4 * kCols);
   bench.run(state, kCols, [&](Ops& ops, Tensor x) { ops.conv_silu(x, kernel, 0); });
+  // 4 taps; exp, its range and the division take some 20 instructions.
+  set_roof(state, {.f32 = 24.0 * static_cast<double>(state.range(0)) * kCols});
 }
 BENCHMARK(convolution)->Arg(1)->Arg(512)->UseRealTime();
 
@@ -134,6 +175,10 @@ void attention(benchmark::State& state) {
   bench.run(state, kCols, [&](Ops& ops, Tensor x) {
     ops.attention(x, x.columns(0, kKvCols), x.columns(0, kKvCols), params);
   });
+  const auto tokens = static_cast<double>(state.range(0));
+  const double depths = static_cast<double>(state.range(1)) + (tokens + 1) / 2;  // that a token sees, on average
+  set_roof(state, {.f32 = 2 * tokens * depths * kCols,
+                   .bytes = (static_cast<double>(state.range(1)) + tokens) * 2 * kKvCols * 2});
 }
 BENCHMARK(attention)->Args({1, 1000})->Args({1, 8000})->Args({512, 0})->Args({512, 4096})->UseRealTime();
 
@@ -147,7 +192,12 @@ void linear(benchmark::State& state, DType type) {
   bench.run(state, kWidth, [&](Ops& ops, Tensor x) { ops.linear(x, {weights[next++ % weights.size()]}); });
   const double products = static_cast<double>(state.iterations() * state.range(0)) * kRows * kWidth;
   state.counters["MAC"] = benchmark::Counter(products, benchmark::Counter::kIsRate);
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(row_bytes(type, kWidth)) * kRows);  // weights
+  const auto bytes = static_cast<std::int64_t>(row_bytes(type, kWidth)) * kRows;
+  state.SetBytesProcessed(state.iterations() * bytes);  // weights
+  Work work{.bytes = static_cast<double>(bytes)};
+  const bool quantized = type_info(type).block > 1;
+  (quantized ? work.i8 : work.f32) = static_cast<double>(state.range(0)) * kRows * kWidth;
+  set_roof(state, work);
 }
 BENCHMARK_CAPTURE(linear, q8_0, DType::q8_0)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
 BENCHMARK_CAPTURE(linear, q4_k, DType::q4_k)->Arg(1)->Arg(4)->Arg(16)->Arg(512)->UseRealTime();
@@ -183,5 +233,9 @@ int main(int argc, char** argv) {
     }
     stemma::thread_count() = std::atoi(argv[i] + name.size());
   }
+  const stemma::Roofs& roofs = stemma::roofs();
+  std::cout << stemma::make_cpu_device({.threads = stemma::thread_count()})->description() << ": at most "
+            << roofs.memory / 1e9 << " GB/s of memory, " << roofs.f32 / 1e9 << " G f32 and " << roofs.i8 / 1e9
+            << " G 8-bit multiply-adds a second" << std::endl;
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -11,7 +11,7 @@
 
 #include "cli/bench_runner.h"
 #include "cli/command.h"
-#include "cli/memory_speed.h"
+#include "compute/cpu/memory_speed.h"
 
 namespace stemma {
 

@@ -1,7 +1,7 @@
-#include "cli/memory_speed.h"
+#include "compute/cpu/memory_speed.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cli/memory_speed.cpp"
+#define HWY_TARGET_INCLUDE "compute/cpu/memory_speed.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h:
 #include "hwy/highway.h"
