@@ -37,12 +37,13 @@ size_t I8Lanes() { return 0; }
 #else
 float MultiplyI8(size_t rounds, float x) {
   const ByteVec w = hn::Set(Bytes(), static_cast<uint8_t>(x * 100));
+  const IntVec inputs = hn::BitCast(Ints(), w);
   IntVec sums[kSums];
   HWY_UNROLL(12)
   for (size_t i = 0; i < kSums; ++i) sums[i] = hn::Set(Ints(), static_cast<int32_t>(i));
   for (size_t r = 0; r < rounds; ++r) {
     HWY_UNROLL(12)
-    for (size_t i = 0; i < kSums; ++i) sums[i] = dot4(sums[i], w, sums[(i + 6) % kSums]);
+    for (size_t i = 0; i < kSums; ++i) sums[i] = dot4(sums[i], w, inputs);
   }
   IntVec total = hn::Zero(Ints());
   HWY_UNROLL(12)
