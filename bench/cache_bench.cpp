@@ -7,6 +7,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -198,6 +199,33 @@ void evict_all(benchmark::State& state, Policy policy) {
       benchmark::Counter(nodes, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
+// A tree that grows to so many leaves: the longest that one whole request took, and how many took
+// over a millisecond.
+void growth(benchmark::State& state, Policy policy) {
+  using Clock = std::chrono::steady_clock;
+  const auto leaves = static_cast<std::uint32_t>(state.range(0));
+  CacheConfig config;
+  config.page_count = leaves;
+  config.eviction = policy == Policy::lru ? "lru" : "value";
+  const auto cache = Cache::create(config).value();
+  const NamespaceId ns = cache->namespace_for("bench");
+  std::vector<Token> tokens(2);
+  Clock::duration longest{};
+  double slow = 0;
+  for (auto _ : state) {
+    for (std::uint32_t i = 0; i < leaves; ++i) {
+      tokens[0] = static_cast<Token>(i);
+      const auto begin = Clock::now();
+      computed(*cache, ns, tokens);
+      const auto took = Clock::now() - begin;
+      longest = std::max(longest, took);
+      slow += took > std::chrono::milliseconds(1);
+    }
+  }
+  state.counters["longest_ms"] = std::chrono::duration<double, std::milli>(longest).count();
+  state.counters["over_1_ms"] = slow;
+}
+
 void sizes(benchmark::internal::Benchmark* bench) {
   for (std::int64_t nodes = 1000; nodes <= 10000000; nodes *= 10) bench->Arg(nodes);
 }
@@ -213,6 +241,12 @@ BENCHMARK_CAPTURE(evict_all, value, Policy::value)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(evict_all, lru, Policy::lru)
     ->Apply(sizes)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
+
+BENCHMARK_CAPTURE(growth, value, Policy::value)
+    ->Arg(1000000)
+    ->Arg(10000000)
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
 
