@@ -20,6 +20,24 @@ constexpr size_t kTokenBlock = 64;
 // heads of 128, and their running sums the registers.
 constexpr size_t kValueVectors = kRegisters == 32 ? 4 : 2;
 
+constexpr size_t kValueChannels = kValueVectors * kLanes;
+
+// Rows of a matrix are a power of two apart, and so fall into a part of the L1 cache's sets alone: for more than a few tokens
+// the channels' part of the state is gathered first.
+constexpr size_t kFewTokens = 4;
+constexpr size_t kGatheredRows = 128;
+
+// Copies `rows` rows of kValueChannels floats.
+HWY_INLINE void copy_rows(const float* from, size_t from_stride, float* to, size_t to_stride, size_t rows) {
+  for (size_t i = 0; i < rows; ++i) {
+    HWY_UNROLL(4)
+    for (size_t n = 0; n < kValueVectors; ++n) {
+      const size_t at = n * kLanes;
+      hn::StoreU(hn::LoadU(Floats(), from + i * from_stride + at), Floats(), to + i * to_stride + at);
+    }
+  }
+}
+
 // What all value channels of a token share.
 struct TokenFactors {
   float decay[kTokenBlock];
@@ -38,18 +56,17 @@ HWY_INLINE void store_channels(Vec v, float* p, size_t count) {
   hn::StoreU(v, Floats(), p);
 }
 
-// The tokens [begin, end) over kN vectors of value channels from `channel` on; of the last vector `count` channels exist
-// where kPart. Lanes are value channels, so each lane's sums go over the key channels in order.
+// The tokens [begin, end) over kN vectors of value channels from `channel` on, whose part of the state is at `state`, key channel
+// after key channel `stride` floats apart; of the last vector `count` channels exist where kPart. Lanes are value channels, so each lane's sums go over the key channels in order.
 //
 // With S' the state before a token, S' k and S' q come from one pass over it:
 //   d = beta (v - e S' k);  S = e S' + d k^T;  S q = e S' q + (k.q) d,
 // and the pass of the next token first carries out the update of this one. What is stored at the end of a block is what
 // the next pass would have computed, so that blocks may end anywhere.
 template <size_t kN, bool kPart>
-void delta_channels(const GatedDeltaNetRun& run, size_t channel, size_t count, size_t begin, size_t end,
-                    const TokenFactors& factors, float scale) {
+void delta_channels(const GatedDeltaNetRun& run, float* state, size_t stride, size_t channel, size_t count, size_t begin,
+                    size_t end, const TokenFactors& factors, float scale) {
   const Floats d;
-  float* const state = run.state + channel;
   const auto load = [&](const float* p) HWY_ATTR { return load_channels<kPart>(p, count); };
   const auto store = [&](Vec v, float* p) HWY_ATTR { store_channels<kPart>(v, p, count); };
   Vec delta[kN];
@@ -61,7 +78,7 @@ void delta_channels(const GatedDeltaNetRun& run, size_t channel, size_t count, s
     for (size_t n = 0; n < kN; ++n) along_k[n] = along_q[n] = hn::Zero(d);
     float* row = state;
     if (t == begin) {
-      for (size_t i = 0; i < run.d_k; ++i, row += run.d_v) {
+      for (size_t i = 0; i < run.d_k; ++i, row += stride) {
         const Vec ki = hn::Set(d, k[i]), qi = hn::Set(d, q[i]);
         HWY_UNROLL(4)
         for (size_t n = 0; n < kN; ++n) {
@@ -73,7 +90,7 @@ void delta_channels(const GatedDeltaNetRun& run, size_t channel, size_t count, s
     } else {
       const float* before = k - run.k_stride;
       const Vec e = hn::Set(d, factors.decay[t - 1 - begin]);
-      for (size_t i = 0; i < run.d_k; ++i, row += run.d_v) {
+      for (size_t i = 0; i < run.d_k; ++i, row += stride) {
         const Vec ki = hn::Set(d, k[i]), qi = hn::Set(d, q[i]), k_before = hn::Set(d, before[i]);
         HWY_UNROLL(4)
         for (size_t n = 0; n < kN; ++n) {
@@ -99,7 +116,7 @@ void delta_channels(const GatedDeltaNetRun& run, size_t channel, size_t count, s
   const float* k = run.k + (end - 1) * run.k_stride;
   const Vec e = hn::Set(d, factors.decay[end - 1 - begin]);
   float* row = state;
-  for (size_t i = 0; i < run.d_k; ++i, row += run.d_v) {
+  for (size_t i = 0; i < run.d_k; ++i, row += stride) {
     const Vec ki = hn::Set(d, k[i]);
     HWY_UNROLL(4)
     for (size_t n = 0; n < kN; ++n) {
@@ -127,13 +144,23 @@ void GatedDeltaNet(const GatedDeltaNetRun& run) {
       factors.q_along_k[t - begin] = dot_product(run.q + t * run.q_stride, run.k + t * run.k_stride, run.d_k);
     }
     size_t channel = 0;
-    for (; channel + kValueVectors * kLanes <= run.d_v; channel += kValueVectors * kLanes) {
-      delta_channels<kValueVectors, false>(run, channel, kLanes, begin, end, factors, scale);
+    for (; channel + kValueChannels <= run.d_v; channel += kValueChannels) {
+      float* state = run.state + channel;
+      if (end - begin < kFewTokens || run.d_k > kGatheredRows) {
+        delta_channels<kValueVectors, false>(run, state, run.d_v, channel, kLanes, begin, end, factors, scale);
+        continue;
+      }
+      HWY_ALIGN float gathered[kGatheredRows * kValueChannels];
+      copy_rows(state, run.d_v, gathered, kValueChannels, run.d_k);
+      delta_channels<kValueVectors, false>(run, gathered, kValueChannels, channel, kLanes, begin, end, factors, scale);
+      copy_rows(gathered, kValueChannels, state, run.d_v, run.d_k);
     }
     for (; channel + kLanes <= run.d_v; channel += kLanes) {
-      delta_channels<1, false>(run, channel, kLanes, begin, end, factors, scale);
+      delta_channels<1, false>(run, run.state + channel, run.d_v, channel, kLanes, begin, end, factors, scale);
     }
-    if (channel < run.d_v) delta_channels<1, true>(run, channel, run.d_v - channel, begin, end, factors, scale);
+    if (channel < run.d_v) {
+      delta_channels<1, true>(run, run.state + channel, run.d_v, channel, run.d_v - channel, begin, end, factors, scale);
+    }
   }
 }
 
