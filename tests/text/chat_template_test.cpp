@@ -241,7 +241,8 @@ TEST_F(ChatTemplateTest, BadTemplates) {
   }
 }
 
-// Each would end or hang the process that renders it.
+// Each would end or hang the process that renders it. Where it would do the one after a while, a slow machine (or a build with
+// sanitizers) meets the limit of time first.
 TEST_F(ChatTemplateTest, RuinousTemplates) {
   const std::pair<std::string, std::string> templates[] = {
       {"{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "too much stack or memory"},
@@ -254,7 +255,8 @@ TEST_F(ChatTemplateTest, RuinousTemplates) {
     const auto chat = ChatTemplate::load(*tokenizer_, source);
     ASSERT_FALSE(chat) << source.substr(0, 80);
     EXPECT_EQ(chat.error().code(), ErrorCode::chat_template_invalid);
-    EXPECT_THAT(chat.error().message(), testing::HasSubstr(words)) << source.substr(0, 80);
+    EXPECT_THAT(chat.error().message(), testing::AnyOf(testing::HasSubstr(words), testing::HasSubstr("does not end within")))
+        << source.substr(0, 80);
   }
 }
 
