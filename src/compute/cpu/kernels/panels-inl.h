@@ -41,6 +41,17 @@ HWY_INLINE ByteVec high_nibbles(ByteVec v) {
   return low_nibbles(hn::BitCast(Bytes(), hn::ShiftRight<4>(hn::BitCast(pairs, v))));
 }
 
+// Bits kShift to kShift + kCount of each byte of v, moved to bit 4.
+template <int kShift, int kCount>
+HWY_INLINE ByteVec upper_bits(ByteVec v) {
+  const hn::Repartition<uint16_t, Bytes> pairs;
+  const auto h = hn::BitCast(pairs, v);
+  ByteVec moved = v;
+  if constexpr (kShift < 4) moved = hn::BitCast(Bytes(), hn::ShiftLeft<4 - kShift>(h));
+  if constexpr (kShift > 4) moved = hn::BitCast(Bytes(), hn::ShiftRight<kShift - 4>(h));
+  return hn::And(moved, hn::Set(Bytes(), kCount == 1 ? 0x10 : 0x30));
+}
+
 // Up to so many inputs a product waits for memory: it asks for weights some way ahead, across the ends of panels and of
 // the machine's pages, where the hardware's prefetcher stops.
 constexpr size_t kStreamingInputs = 4;

@@ -25,24 +25,13 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
-constexpr size_t kColumns256 = 256;
+constexpr size_t kColumns256 = Blocks256Record::columns;
 constexpr size_t kRuns = 8;
 constexpr size_t kRunColumns = 32;
 constexpr size_t kTile256 = kRegisters == 32 ? 8 : 4;
 
 // The bits of one row's block, column by column.
 using Quants = std::array<uint8_t, kColumns256>;
-
-// Bits kShift to kShift + kCount of each byte of v, moved to bit 4.
-template <int kShift, int kCount>
-HWY_INLINE ByteVec upper_bits(ByteVec v) {
-  const hn::Repartition<uint16_t, Bytes> pairs;
-  const auto h = hn::BitCast(pairs, v);
-  ByteVec moved = v;
-  if constexpr (kShift < 4) moved = hn::BitCast(Bytes(), hn::ShiftLeft<4 - kShift>(h));
-  if constexpr (kShift > 4) moved = hn::BitCast(Bytes(), hn::ShiftRight<kShift - 4>(h));
-  return hn::And(moved, hn::Set(Bytes(), kCount == 1 ? 0x10 : 0x30));
-}
 
 // R bytes, one a lane.
 HWY_INLINE Vec load_u8_as_floats(const std::byte* p) {
@@ -142,16 +131,15 @@ struct QK {
   }
 
   template <size_t kN, int kGroup>
-  static HWY_INLINE void add_nibbles(IntVec* sums, const std::byte* vectors, ByteVec high, const InputTile<kN>& inputs,
-                                     size_t quad) {
+  static HWY_INLINE void add_nibbles(IntVec* sums, const std::byte* vectors, ByteVec high, const InputTile<kN>& inputs) {
     const ByteVec both = load_bytes(vectors + kGroup * kQuadBytes);
     ByteVec first = low_nibbles(both), second = high_nibbles(both);
     if constexpr (kBits == 5) {
       first = hn::Or(first, upper_bits<kGroup, 1>(high));
       second = hn::Or(second, upper_bits<kGroup + 4, 1>(high));
     }
-    add_quads<kN>(sums, first, inputs, quad + kGroup);
-    add_quads<kN>(sums, second, inputs, quad + kGroup + 4);
+    add_quads<kN>(sums, first, inputs, kGroup);
+    add_quads<kN>(sums, second, inputs, kGroup + 4);
   }
 
   template <size_t kN>
@@ -176,10 +164,10 @@ struct QK {
         for (size_t t = 0; t < kN; ++t) sums[t] = hn::Zero(Ints());
         ByteVec high = hn::Zero(Bytes());
         if constexpr (kBits == 5) high = load_bytes(vectors + 4 * kQuadBytes);
-        add_nibbles<kN, 0>(sums, vectors, high, columns, 0);
-        add_nibbles<kN, 1>(sums, vectors, high, columns, 0);
-        add_nibbles<kN, 2>(sums, vectors, high, columns, 0);
-        add_nibbles<kN, 3>(sums, vectors, high, columns, 0);
+        add_nibbles<kN, 0>(sums, vectors, high, columns);
+        add_nibbles<kN, 1>(sums, vectors, high, columns);
+        add_nibbles<kN, 2>(sums, vectors, high, columns);
+        add_nibbles<kN, 3>(sums, vectors, high, columns);
         const Vec scale = load_u8_as_floats(head + run * kPanelRows);
         HWY_UNROLL(8)
         for (size_t t = 0; t < kN; ++t) block[t] = hn::MulAdd(hn::ConvertTo(d, sums[t]), scale, block[t]);

@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR
 
-constexpr size_t kBlockColumns = 32;
+constexpr size_t kBlockColumns = Blocks32Record::columns;
 
 // w = scale * (bits - kOffset) [+ minimum]
 template <int kBits, bool kMinimum, int kOffset>
@@ -74,17 +74,6 @@ struct Blocks32 {
     }
   }
 
-  // Bit g of each byte of `high`, as 16.
-  template <int kGroup>
-  static HWY_INLINE ByteVec fifth_bits(ByteVec high) {
-    const hn::Repartition<uint16_t, Bytes> pairs;
-    const auto h = hn::BitCast(pairs, high);
-    ByteVec moved = high;
-    if constexpr (kGroup < 4) moved = hn::BitCast(Bytes(), hn::ShiftLeft<4 - kGroup>(h));
-    if constexpr (kGroup > 4) moved = hn::BitCast(Bytes(), hn::ShiftRight<kGroup - 4>(h));
-    return hn::And(moved, hn::Set(Bytes(), 16));
-  }
-
   // sums[t] += the products of a vector of quads of weights and quad kQuad of input t.
   template <size_t kN>
   static HWY_INLINE void add_quads(IntVec* sums, ByteVec weights, const InputTile<kN>& inputs, size_t quad) {
@@ -105,8 +94,8 @@ struct Blocks32 {
     const ByteVec both = load_bytes(vectors + kGroup * kQuadBytes);
     ByteVec first = low_nibbles(both), second = high_nibbles(both);
     if constexpr (kBits == 5) {
-      first = hn::Or(first, fifth_bits<kGroup>(high));
-      second = hn::Or(second, fifth_bits<kGroup + 4>(high));
+      first = hn::Or(first, upper_bits<kGroup, 1>(high));
+      second = hn::Or(second, upper_bits<kGroup + 4, 1>(high));
     }
     add_quads<kN>(sums, first, inputs, kGroup);
     add_quads<kN>(sums, second, inputs, kGroup + 4);
