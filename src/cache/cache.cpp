@@ -22,12 +22,14 @@ CacheImpl::CacheImpl(const CacheConfig& config, std::unique_ptr<EvictionPolicy> 
     kv_kind_ = static_cast<EntryKind>(components_.size());
     kv_.emplace(tree_, *policy_, kv_kind_, config.cost, config.page_size, config.page_count,
                 config.page_bytes, budget);
+    if (budget) kv_->pool().warm_up(config.warm_pages);
     components_.push_back(&*kv_);
   }
   if (config.row_count > 0) {
     state_kind_ = static_cast<EntryKind>(components_.size());
     states_.emplace(tree_, *policy_, state_kind_, config.cost, config.row_count, config.row_bytes,
                     budget);
+    if (budget) states_->pool().warm_up(config.warm_rows);
     components_.push_back(&*states_);
   }
   tree_.set_components(components_);

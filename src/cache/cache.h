@@ -66,6 +66,10 @@ struct CacheConfig {
   // be at most, and the split follows what is worth more. 0: two pools, each of
   // its own size.
   std::uint64_t budget_bytes = 0;
+  // With one budget: so many of the first pages and rows have their memory from the start, as far
+  // as it goes, pages first.
+  std::uint32_t warm_pages = 0;
+  std::uint32_t warm_rows = 0;
   // What computing tokens again costs.
   CostModel cost;
   // Depths at which the recurrent kernels can store a state inside a prompt:

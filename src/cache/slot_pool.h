@@ -136,6 +136,13 @@ class SlotPool {
     return warm_.count + std::min<std::uint64_t>(cold_.count, budget_->room() / slot_bytes_);
   }
 
+  // Gives the first `count` slots, of which none was taken yet, their memory, as far as the budget has room.
+  void warm_up(std::uint32_t count) {
+    assert(free() == capacity());
+    while (warm_.count < count && cold_.count > 0 && budget_->take(slot_bytes_))
+      put(warm_, get(cold_));
+  }
+
   // How many references a slot has, and how many of them are pinned.
   struct Use {
     std::uint32_t references;

@@ -44,6 +44,10 @@ class PageBuffer {
   // Gives a page's memory back to the system; what it held is gone. It takes memory again when it
   // is written.
   virtual void release(PageId page) = 0;
+
+  // Takes the memory of the pages below `count` from the system now, not when they are first
+  // written. To be called before any is. O(bytes).
+  virtual void populate(std::size_t count) = 0;
 };
 
 // The state rows of a model: running states and f32 checkpoints alike.
@@ -55,8 +59,9 @@ class StateBuffer {
   virtual void clear_row(RowId row) = 0;
   virtual void copy_row(RowId from, RowId to) = 0;
 
-  // As PageBuffer::release.
+  // As PageBuffer::release and populate.
   virtual void release(RowId row) = 0;
+  virtual void populate(std::size_t count) = 0;
 };
 
 // Where a step finds what outlives it. All three were made by the device that runs the step.

@@ -392,7 +392,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineConfig& config, const
                       .max_sequences = static_cast<std::uint32_t>(config.max_sequences),
                       .context_length = config.context_length,
                       .state_share = config.state_share,
-                      .release_granularity = device.release_granularity()};
+                      .release_granularity = device.release_granularity(),
+                      .prefault = config.prefault};
   MemorySplit split;
   Depth context = config.context_length;
   if (context > 0) {
@@ -410,6 +411,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineConfig& config, const
                             .page_bytes = split.page_bytes,
                             .row_bytes = split.row_bytes,
                             .budget_bytes = split.shared_bytes,
+                            .warm_pages = split.shared_bytes > 0 ? split.warm_pages : 0,
+                            .warm_rows = split.shared_bytes > 0 ? split.warm_rows : 0,
                             .cost = {.per_token = model.info().flops_per_token,
                                      .per_token_and_depth = model.info().flops_per_token_and_depth},
                             .eviction = config.eviction,

@@ -39,6 +39,7 @@ struct EngineConfig {
   DType v_type = DType::f16;
   std::size_t cache_bytes = std::size_t{1} << 30;  // pages and state rows together
   double state_share = -1;         // of cache_bytes; negative: chosen by rule
+  bool prefault = false;           // take all of it from the system at the start
   int page_size = 16;
   std::string eviction = "value";
   SchedulerStrategy strategy = SchedulerStrategy::automatic;

@@ -10,6 +10,8 @@ Result<std::unique_ptr<Memory>> Memory::create(Device& device, const KvLayout& k
   kv.slot_alignment = state.slot_alignment = split.slot_alignment;
   STEMMA_TRY(auto pages, device.make_pages(kv, split.page_count));
   STEMMA_TRY(auto states, device.make_states(state, split.row_count));
+  pages->populate(split.warm_pages);
+  states->populate(split.warm_rows);
   return std::unique_ptr<Memory>(new Memory(std::move(pages), std::move(states)));
 }
 

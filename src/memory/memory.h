@@ -22,6 +22,8 @@ struct MemoryBudget {
   // The device's (Device::release_granularity). 0: what one slot no longer needs cannot go to
   // another kind.
   std::size_t release_granularity = 0;
+  // The system is to give all of it at the start.
+  bool prefault = false;
 };
 
 struct MemorySplit {
@@ -34,6 +36,9 @@ struct MemorySplit {
   // be at most; 0: there is room for all of both.
   std::size_t shared_bytes = 0;
   std::size_t slot_alignment = 64;  // for the layouts
+  // So many of the first pages and rows take their memory from the system at the start: all, or, of a shared budget, halves.
+  std::uint32_t warm_pages = 0;
+  std::uint32_t warm_rows = 0;
 };
 
 // The split of a budget. Errors: `memory_budget_too_small` (says how much is needed). O(1).

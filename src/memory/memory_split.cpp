@@ -62,6 +62,8 @@ std::string limit_text(const MemorySplit& split, const MemoryBudget& budget) {
   return "; at most " + std::to_string(split.row_count) + " sequences run at once";
 }
 
+constexpr const char* kPrefaulted = "; taken from the system at the start";
+
 // One budget for padded slots of both kinds, if that is possible.
 std::optional<MemorySplit> share_one_budget(const MemoryBudget& budget, KvLayout kv,
                                             StateLayout state) {
@@ -90,6 +92,11 @@ std::optional<MemorySplit> share_one_budget(const MemoryBudget& budget, KvLayout
                       std::to_string(kv.page_size) + " tokens (" + size_text(split.page_bytes) +
                       " each) or " + std::to_string(split.row_count) + " states (" +
                       size_text(split.row_bytes) + " each)" + limit_text(split, budget);
+  if (budget.prefault) {
+    split.warm_rows = slots(budget.bytes / 2, split.row_bytes);
+    split.warm_pages = slots(budget.bytes - split.warm_rows * split.row_bytes, split.page_bytes);
+    split.explanation += kPrefaulted;
+  }
   return split;
 }
 
@@ -148,6 +155,11 @@ Result<MemorySplit> split_memory(const MemoryBudget& budget, const KvLayout& kv,
                          " state rows (" + size_text(split.row_count * split.row_bytes) + ")";
   }
   split.explanation += std::string("; ") + rule + limit_text(split, budget);
+  if (budget.prefault) {
+    split.warm_pages = split.page_count;
+    split.warm_rows = split.row_count;
+    split.explanation += kPrefaulted;
+  }
   return split;
 }
 

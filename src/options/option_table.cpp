@@ -161,6 +161,13 @@ const OptionSpec kTable[] = {
      .help = "split the cache memory: so much of it is for recurrent states. Without it, pages and "
              "states share all of it and what is worth more stays",
      .store = [](Options& o, const OptionValue& v) { o.engine.state_share = number(v); }},
+    {.name = "prefault",
+     .commands = kServe,
+     .group = "Cache",
+     .values = {ValueType::flag},
+     .help = "take the cache memory from the system at the start, and not when it is first written: "
+             "starting takes longer, and no answer waits for the system",
+     .store = [](Options& o, const OptionValue& v) { o.engine.prefault = flag(v); }},
     {.name = "eviction-policy",
      .aliases = "--radix-eviction-policy",
      .commands = kServe,

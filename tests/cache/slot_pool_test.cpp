@@ -76,6 +76,24 @@ TEST(SlotPool, MovedReferencesCountOnce) {
   expect_counts(pool, 1, 1, 0);
 }
 
+TEST(SlotPool, SlotsCanHaveTheirMemoryFromTheStart) {
+  ByteBudget budget(50);
+  Pool pool(10, 10, &budget);
+  pool.warm_up(3);
+  EXPECT_EQ(pool.warm(), 3u);
+  EXPECT_EQ(budget.room(), 20u);
+  EXPECT_EQ(pool.available(), 5u);
+  std::vector<Pool::Ref> taken;
+  for (int i = 0; i < 3; ++i) taken.push_back(std::move(*pool.take()));
+  EXPECT_EQ(budget.room(), 20u) << "those that have memory go first";
+  for (const Pool::Ref& slot : taken) EXPECT_LT(index_of(slot.id()), 3u);
+  taken.clear();
+
+  Pool other(10, 10, &budget);
+  other.warm_up(10);
+  EXPECT_EQ(other.warm(), 2u) << "as far as the budget goes";
+}
+
 TEST(SlotPool, MayBeEmpty) {
   Pool pool(0);
   EXPECT_FALSE(pool.take());

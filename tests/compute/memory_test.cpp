@@ -58,6 +58,13 @@ TEST(Mapping, TakesMemoryAsItIsWrittenAndGivesItBack) {
   EXPECT_EQ(mapping.data()[8 * page], std::byte{0});
 }
 
+TEST(Mapping, CanTakeItsMemoryBeforeItIsWritten) {
+  const std::size_t page = machine_page_bytes();
+  Mapping mapping = Mapping::create(64, page, "test", Residency::as_written).value();
+  mapping.populate(7 * page + 1);
+  EXPECT_EQ(resident(mapping), 8 * page);
+}
+
 TEST(Arena, ReusesItsMemoryFromTheSecondStepOn) {
   Arena arena;
   const auto step = [&] {

@@ -24,6 +24,18 @@ def small(server):  # depends on `server` for its skips
     assert one.stop() == 0
 
 
+def test_memory_can_be_taken_at_the_start(server):
+    usual, prefaulted = Server("--cache-memory", "256M"), Server("--cache-memory", "256M", "--prefault")
+    try:
+        assert "taken from the system at the start" in prefaulted.printed
+        more = prefaulted.resident() - usual.resident()
+        assert 255 * MIB < more < 262 * MIB
+        send(prefaulted, 0, 2000)
+        assert prefaulted.info()["cache"]["budget_free_bytes"] < MIB
+    finally:
+        assert usual.stop() == prefaulted.stop() == 0
+
+
 def test_what_is_resident_stays_within_the_budget(small):
     cache = small.info()["cache"]
     assert cache["budget_bytes"] == BUDGET

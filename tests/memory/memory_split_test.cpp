@@ -115,6 +115,26 @@ TEST(MemorySplit, WhereMemoryCanBeGivenBackPagesAndRowsShareOneBudget) {
             ErrorCode::memory_budget_too_small);
 }
 
+TEST(MemorySplit, WhatIsTakenFromTheSystemAtTheStartIsTheWholeBudgetAndNotMore) {
+  MemoryBudget budget{100 * kMiB, 8, 4096, -1, 4096};
+  const MemorySplit none = split_memory(budget, attention(), recurrent()).value();
+  EXPECT_EQ(none.warm_pages, 0u);
+  EXPECT_EQ(none.warm_rows, 0u);
+  budget.prefault = true;
+  const MemorySplit shared = split_memory(budget, attention(), recurrent()).value();
+  EXPECT_EQ(shared.warm_rows, 50 * kMiB / shared.row_bytes);
+  const std::size_t taken =
+      shared.warm_pages * shared.page_bytes + shared.warm_rows * shared.row_bytes;
+  EXPECT_LE(taken, 100 * kMiB);
+  EXPECT_GT(taken, 100 * kMiB - shared.page_bytes);
+  EXPECT_NE(shared.explanation.find("; taken from the system at the start"), std::string::npos);
+
+  budget.state_share = 0.5;
+  const MemorySplit two = split_memory(budget, attention(), recurrent()).value();
+  EXPECT_EQ(two.warm_pages, two.page_count);
+  EXPECT_EQ(two.warm_rows, two.row_count);
+}
+
 TEST(MemorySplit, SlotsThatPaddingWouldBloatAreNotShared) {
   KvLayout small = attention();
   small.page_size = 1;  // 4 KiB

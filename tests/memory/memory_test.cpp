@@ -26,6 +26,9 @@ class LoggedPages final : public PageBuffer {
     log_.push_back("copy " + std::to_string(slots) + " of " + text(from) + " to " + text(to));
   }
   void release(PageId page) override { log_.push_back("release " + text(page)); }
+  void populate(std::size_t count) override {
+    if (count > 0) log_.push_back("populate " + std::to_string(count) + " pages");
+  }
 
  private:
   Log& log_;
@@ -39,6 +42,9 @@ class LoggedStates final : public StateBuffer {
     log_.push_back("copy " + text(from) + " to " + text(to));
   }
   void release(RowId row) override { log_.push_back("release " + text(row)); }
+  void populate(std::size_t count) override {
+    if (count > 0) log_.push_back("populate " + std::to_string(count) + " rows");
+  }
 
  private:
   Log& log_;
@@ -111,6 +117,20 @@ TEST(Memory, GivesBackWhatTheCacheCooled) {
   memory->release({.pages = {PageId{3}, PageId{1}}, .rows = {RowId{2}}});
   EXPECT_THAT(device.log,
               testing::ElementsAre("release page 3", "release page 1", "release row 2"));
+}
+
+TEST(Memory, TakesWhatTheSplitWantsFromTheStart) {
+  LoggedDevice device;
+  const auto memory = Memory::create(device, {}, {},
+                                     {.page_count = 10,
+                                      .row_count = 10,
+                                      .page_bytes = 1,
+                                      .row_bytes = 1,
+                                      .explanation = "",
+                                      .warm_pages = 7,
+                                      .warm_rows = 3})
+                          .value();
+  EXPECT_THAT(device.log, testing::ElementsAre("populate 7 pages", "populate 3 rows"));
 }
 
 TEST(Memory, SaysWhenTheDeviceHasNoRoom) {

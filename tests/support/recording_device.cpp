@@ -35,6 +35,8 @@ class RecordedPages final : public PageBuffer {
     inner_->release(page);
   }
 
+  void populate(std::size_t count) override { inner_->populate(count); }
+
   std::optional<Token>& at(std::span<const PageId> table, Depth depth) {
     return tokens_[slot(table[static_cast<std::size_t>(depth / page_size_)], depth % page_size_)];
   }
@@ -72,6 +74,7 @@ class RecordedStates final : public StateBuffer {
     consumed_[index_of(row)] = {kNothing};
     inner_->release(row);
   }
+  void populate(std::size_t count) override { inner_->populate(count); }
 
   std::vector<Token>& consumed(RowId row) { return consumed_[index_of(row)]; }
   StateBuffer& inner() { return *inner_; }

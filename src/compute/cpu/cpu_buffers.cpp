@@ -45,6 +45,11 @@ void CpuPageBuffer::release(PageId id) {
   memory_.release(index_of(id) * page_bytes_, page_bytes_);
 }
 
+void CpuPageBuffer::populate(std::size_t count) {
+  STEMMA_ASSERT(count <= page_count_);
+  memory_.populate(count * page_bytes_);
+}
+
 void CpuPageBuffer::copy_page(PageId from, PageId to, int slots) {
   STEMMA_ASSERT(index_of(from) < page_count_ && index_of(to) < page_count_ && from != to);
   STEMMA_ASSERT(slots >= 0 && slots <= layout_.page_size);
@@ -103,6 +108,11 @@ Result<std::unique_ptr<StateBuffer>> CpuStateBuffer::create(const StateLayout& l
 void CpuStateBuffer::release(RowId id) {
   STEMMA_ASSERT(index_of(id) < row_count_);
   memory_.release(index_of(id) * row_bytes_, row_bytes_);
+}
+
+void CpuStateBuffer::populate(std::size_t count) {
+  STEMMA_ASSERT(count <= row_count_);
+  memory_.populate(count * row_bytes_);
 }
 
 void CpuStateBuffer::clear_row(RowId id) {

@@ -22,6 +22,7 @@ class CpuPageBuffer final : public PageBuffer {
 
   void copy_page(PageId from, PageId to, int slots) override;
   void release(PageId page) override;
+  void populate(std::size_t count) override;
 
   // The K (or V) rows of one head of one layer in a sequence's pages. The head's row is `size` elements from element
   // `first` of the layer's row.
@@ -64,6 +65,7 @@ class CpuStateBuffer final : public StateBuffer {
   void clear_row(RowId row) override;
   void copy_row(RowId from, RowId to) override;
   void release(RowId row) override;
+  void populate(std::size_t count) override;
 
   float* row(RowId id) const {
     return reinterpret_cast<float*>(memory_.data() + index_of(id) * row_bytes_);

@@ -47,6 +47,13 @@ void Mapping::release(std::size_t offset, std::size_t bytes) {
   if (first < last) madvise(bytes_.data() + first, last - first, MADV_DONTNEED);
 }
 
+void Mapping::populate(std::size_t bytes) {
+  const std::size_t page = machine_page_bytes();
+  // Volatile: the bytes are zero already, and a compiler may know that.
+  volatile std::byte* const first = bytes_.data();
+  for (std::size_t offset = 0; offset < bytes; offset += page) first[offset] = std::byte{0};
+}
+
 Mapping::~Mapping() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
 }

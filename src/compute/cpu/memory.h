@@ -45,6 +45,9 @@ class Mapping {
   // when they are next read.
   void release(std::size_t offset, std::size_t bytes);
 
+  // Takes the memory of [0, bytes) from the machine now: writes zeros, so to be called before anything is written.
+  void populate(std::size_t bytes);
+
  private:
   explicit Mapping(std::span<std::byte> bytes) : bytes_(bytes) {}
   std::span<std::byte> bytes_;
