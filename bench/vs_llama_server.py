@@ -9,8 +9,9 @@ is the time between two tokens of a client.
 Then one long prompt (4,096 tokens) that arrives among 8 clients whose answers are running: the
 longest step of any of the 8 until the prompt's own first token, over the median step before it came.
 
-Both servers run on the same file with the same threads, one after the other, `--rounds` times in
-turns; the tables have medians of the rounds.
+Both servers take their cache's memory from the system when they start (Stemma with --prefault) and
+run on the same file with the same threads, one after the other, `--rounds` times in turns; the
+tables have medians of the rounds.
 
   bench/vs_llama_server.py
 """
@@ -123,7 +124,7 @@ def main():
     context = args.long_prompt + args.prompt + args.output + 64
     found = starters(args,
                      ["--max-running-requests", str(slots), "--context-length", str(context),
-                      "--cache-memory", f"{args.memory}MiB"],
+                      "--cache-memory", f"{args.memory}MiB", "--prefault"],
                      ["-np", str(slots), "-c", str(slots * context), "--cache-ram", str(args.memory),
                       *(["--no-repack"] if args.no_repack else [])])
     print_setting(args.stemma, args.llama_server if len(found) > 1 else None)

@@ -13,7 +13,6 @@
 #include "compute/cpu/kernels/dots-inl.h"
 #include "compute/cpu/kernels/panels.h"
 #include "compute/cpu/kernels/prepared_layout.h"
-#include "hwy/cache_control.h"
 
 STEMMA_BEFORE_DOTS();
 namespace stemma {
@@ -52,16 +51,27 @@ HWY_INLINE ByteVec upper_bits(ByteVec v) {
   return hn::And(moved, hn::Set(Bytes(), kCount == 1 ? 0x10 : 0x30));
 }
 
-// Up to so many inputs a product waits for memory: it asks for weights some way ahead, across the ends of panels and of
-// the machine's pages, where the hardware's prefetcher stops.
-constexpr size_t kStreamingInputs = 4;
-constexpr size_t kPrefetchBytes = 4096;
+// Asks for weights ahead, across the ends of panels and of the machine's pages, where the hardware's prefetcher stops: in the
+// order in which they lie, however they are read, kStepBytes a step, the blocks' heads counted in. Far ahead into the second
+// cache, which waits for more lines at once than the first, and then near ahead into the first.
+template <size_t kStepBytes>
+class Prefetcher {
+ public:
+  explicit HWY_INLINE Prefetcher(const std::byte* panel) : at_(panel) {}
+  HWY_INLINE void step() {
+    HWY_UNROLL(16)
+    for (size_t i = 0; i < kStepBytes; i += kLine) {
+      __builtin_prefetch(at_ + kFar + i, 0, 2);
+      __builtin_prefetch(at_ + kNear + i, 0, 3);
+    }
+    at_ += kStepBytes;
+  }
 
-template <size_t kVectors>
-HWY_INLINE void prefetch(const std::byte* vectors) {
-  HWY_UNROLL(8)
-  for (size_t i = 0; i < kVectors; ++i) hwy::Prefetch(vectors + kPrefetchBytes + i * kQuadBytes);
-}
+ private:
+  static constexpr size_t kFar = 16384, kNear = 2048;
+  static constexpr size_t kLine = 64;
+  const std::byte* at_;
+};
 
 // kN neighbouring inputs, read record by record. A tile of fewer than a group lies within one.
 template <size_t kN>
@@ -105,29 +115,35 @@ HWY_INLINE void store_outputs(const Vec* totals, const PanelProduct& product, si
   }
 }
 
-// Calls Format::tile<N>(product, first input) until all inputs are covered. A tile's inputs share each loaded weight;
-// the largest tile fills the registers.
+// Calls Format::tile<N, ahead>(product, first input) until all inputs are covered. A tile's inputs share each loaded weight;
+// the largest tile fills the registers. Weights are asked for ahead by a panel's first tile, which alone waits for memory,
+// and by smaller ones, of which there are few.
 template <class Format>
 void multiply_panel(const PanelProduct& product) {
   static_assert(Format::kTile % kInputGroup == 0);
   size_t i = 0;
-  for (; i + Format::kTile <= product.count; i += Format::kTile) Format::template tile<Format::kTile>(product, i);
+  if (product.count >= Format::kTile) {
+    Format::template tile<Format::kTile, true>(product, 0);
+    for (i = Format::kTile; i + Format::kTile <= product.count; i += Format::kTile) {
+      Format::template tile<Format::kTile, false>(product, i);
+    }
+  }
   if constexpr (Format::kTile > 8) {
     if (i + 8 <= product.count) {
-      Format::template tile<8>(product, i);
+      Format::template tile<8, true>(product, i);
       i += 8;
     }
   }
   if constexpr (Format::kTile > 4) {
     if (i + 4 <= product.count) {
-      Format::template tile<4>(product, i);
+      Format::template tile<4, true>(product, i);
       i += 4;
     }
   }
   switch (product.count - i) {
-    case 3: return Format::template tile<3>(product, i);
-    case 2: return Format::template tile<2>(product, i);
-    case 1: return Format::template tile<1>(product, i);
+    case 3: return Format::template tile<3, true>(product, i);
+    case 2: return Format::template tile<2, true>(product, i);
+    case 1: return Format::template tile<1, true>(product, i);
     default: return;
   }
 }

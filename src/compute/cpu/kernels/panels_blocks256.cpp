@@ -131,7 +131,8 @@ struct QK {
   }
 
   template <size_t kN, int kGroup>
-  static HWY_INLINE void add_nibbles(IntVec* sums, const std::byte* vectors, ByteVec high, const InputTile<kN>& inputs) {
+  static HWY_INLINE void add_nibbles(IntVec* sums, IntVec* more, const std::byte* vectors, ByteVec high,
+                                     const InputTile<kN>& inputs) {
     const ByteVec both = load_bytes(vectors + kGroup * kQuadBytes);
     ByteVec first = low_nibbles(both), second = high_nibbles(both);
     if constexpr (kBits == 5) {
@@ -139,16 +140,17 @@ struct QK {
       second = hn::Or(second, upper_bits<kGroup + 4, 1>(high));
     }
     add_quads<kN>(sums, first, inputs, kGroup);
-    add_quads<kN>(sums, second, inputs, kGroup + 4);
+    add_quads<kN>(more, second, inputs, kGroup + 4);
   }
 
-  template <size_t kN>
+  template <size_t kN, bool kAhead>
   static HWY_NOINLINE void tile(const PanelProduct& product, size_t first) {
     const Floats d;
     const size_t blocks = product.cols / kColumns256;
     InputTile<kN> inputs(product, first);
     const std::byte* vectors = product.panel;
     const std::byte* head = product.panel + blocks * kBlockBytes;
+    Prefetcher<(kBlockBytes + kHeadBytes) / kRuns> ahead(product.panel);
     Vec totals[kN];
     HWY_UNROLL(8)
     for (size_t t = 0; t < kN; ++t) totals[t] = hn::Zero(d);
@@ -158,17 +160,23 @@ struct QK {
       for (size_t t = 0; t < kN; ++t) block[t] = hn::Zero(d);
       InputTile<kN> columns = inputs;
       for (size_t run = 0; run < kRuns; ++run) {
-        if constexpr (kN <= kStreamingInputs) prefetch<kBits>(vectors);
-        IntVec sums[kN];
+        if constexpr (kAhead) ahead.step();
+        // Few inputs wait for each sum's last term: two sums an input, of integers, whose order does not matter.
+        IntVec sums[kN], others[kN];
+        IntVec* const more = kN <= 2 ? others : sums;
         HWY_UNROLL(8)
-        for (size_t t = 0; t < kN; ++t) sums[t] = hn::Zero(Ints());
+        for (size_t t = 0; t < kN; ++t) sums[t] = others[t] = hn::Zero(Ints());
         ByteVec high = hn::Zero(Bytes());
         if constexpr (kBits == 5) high = load_bytes(vectors + 4 * kQuadBytes);
-        add_nibbles<kN, 0>(sums, vectors, high, columns);
-        add_nibbles<kN, 1>(sums, vectors, high, columns);
-        add_nibbles<kN, 2>(sums, vectors, high, columns);
-        add_nibbles<kN, 3>(sums, vectors, high, columns);
+        add_nibbles<kN, 0>(sums, more, vectors, high, columns);
+        add_nibbles<kN, 1>(sums, more, vectors, high, columns);
+        add_nibbles<kN, 2>(sums, more, vectors, high, columns);
+        add_nibbles<kN, 3>(sums, more, vectors, high, columns);
         const Vec scale = load_u8_as_floats(head + run * kPanelRows);
+        if constexpr (kN <= 2) {
+          HWY_UNROLL(2)
+          for (size_t t = 0; t < kN; ++t) sums[t] = hn::Add(sums[t], others[t]);
+        }
         HWY_UNROLL(8)
         for (size_t t = 0; t < kN; ++t) block[t] = hn::MulAdd(hn::ConvertTo(d, sums[t]), scale, block[t]);
         vectors += kBits * kQuadBytes;
@@ -252,13 +260,14 @@ struct Q6K {
     add_quads<kN>(sums, hn::Or(low, upper_bits<2 * kGroup, 2>(upper)), inputs, kGroup + (second ? 4 : 0));
   }
 
-  template <size_t kN>
+  template <size_t kN, bool kAhead>
   static HWY_NOINLINE void tile(const PanelProduct& product, size_t first) {
     const Floats d;
     const size_t blocks = product.cols / kColumns256;
     InputTile<kN> inputs(product, first);
     const std::byte* vectors = product.panel;
     const std::byte* head = product.panel + blocks * kBlockBytes;
+    Prefetcher<(kBlockBytes + kHeadBytes) / kRuns> ahead(product.panel);
     Vec totals[kN];
     HWY_UNROLL(8)
     for (size_t t = 0; t < kN; ++t) totals[t] = hn::Zero(d);
@@ -268,7 +277,7 @@ struct Q6K {
       for (size_t t = 0; t < kN; ++t) block[t] = hn::Zero(d);
       InputTile<kN> columns = inputs;
       for (size_t run = 0; run < kRuns; ++run) {
-        if constexpr (kN <= kStreamingInputs) prefetch<6>(vectors);
+        if constexpr (kAhead) ahead.step();
         const IntVec pair = load_pairs<int8_t>(head + run * 2 * kPanelRows);
         HWY_UNROLL(2)
         for (size_t half = 0; half < 2; ++half) {

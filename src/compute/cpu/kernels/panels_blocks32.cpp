@@ -116,7 +116,7 @@ struct Blocks32 {
     }
   }
 
-  template <size_t kN>
+  template <size_t kN, bool kAhead>
   static HWY_NOINLINE void tile(const PanelProduct& product, size_t first) {
     const Floats d;
     const Layout layout(product.cols);
@@ -124,11 +124,12 @@ struct Blocks32 {
     const std::byte* vectors = product.panel;
     const std::byte* scales = product.panel + layout.scales();
     const std::byte* minima = product.panel + layout.minima();
+    Prefetcher<kVectors * kQuadBytes + (kMinimum ? 2 : 1) * kHalvesBytes> ahead(product.panel);
     Vec totals[kN];
     HWY_UNROLL(16)
     for (size_t t = 0; t < kN; ++t) totals[t] = hn::Zero(d);
     for (size_t b = 0; b < layout.blocks; ++b) {
-      if constexpr (kN <= kStreamingInputs) prefetch<kVectors>(vectors);
+      if constexpr (kAhead) ahead.step();
       IntVec sums[kN];
       HWY_UNROLL(16)
       for (size_t t = 0; t < kN; ++t) sums[t] = start(inputs, t);

@@ -60,11 +60,12 @@ struct FloatPanels {
     }
   }
 
-  template <size_t kN>
+  template <size_t kN, bool kAhead>
   static HWY_NOINLINE void tile(const PanelProduct& product, size_t first) {
     const Floats d;
     InputTile<kN> inputs(product, first);
     const std::byte* weights = product.panel;
+    Prefetcher<kColumnBytes> ahead(product.panel);
     Vec totals[kN];
     HWY_UNROLL(16)
     for (size_t t = 0; t < kN; ++t) totals[t] = hn::Zero(d);
@@ -74,7 +75,7 @@ struct FloatPanels {
       HWY_UNROLL(16)
       for (size_t t = 0; t < kN; ++t) sums[t] = hn::Zero(d);
       for (size_t column = begin; column < end; ++column) {
-        if constexpr (kN <= kStreamingInputs) hwy::Prefetch(weights + kPrefetchBytes);
+        if constexpr (kAhead) ahead.step();
         const Vec w = Kind::load(weights);
         HWY_UNROLL(16)
         for (size_t t = 0; t < kN; ++t) sums[t] = hn::MulAdd(w, inputs.floats(t, 0), sums[t]);
