@@ -102,7 +102,8 @@ bool StateComponent::at_path_end(RowId row) const {
 EntryInfo StateComponent::candidate(NodeId node, Depth depth, MarkSource source) const {
   EntryInfo info;
   info.depth = depth;
-  info.cost = cost_.of(tree_.restorable(tree_.covering(node, depth), depth), depth);
+  const Depth known = std::min(depth, tree_[node].end);  // of the path
+  info.cost = cost_.of(tree_.restorable(tree_.covering(node, known), known), depth);
   info.bytes = static_cast<double>(pool_.slot_bytes());
   info.last_used = tree_.clock();
   info.place = source == MarkSource::branch   ? EntryPlace::fork
