@@ -144,41 +144,55 @@ EntryInfo WindowComponent::info(WindowPageId page) const {
   const Node& node = tree_[record.node];
   const Depth start = depth_of(record.index);
   const Depth end = std::min(start + page_size_, node.end);
-  // The depths above `start` and up to `last` need it. What its loss costs is the way from the
-  // deepest that stays to the deepest that goes.
-  const auto last = static_cast<Depth>(
-      std::min<std::int64_t>(node.end, std::int64_t{start} + page_size_ + window_ - 1));
-  const bool to_end = last == node.end;
-  Depth served = tree_.restorable(record.node, last);
-  const bool at_end = node.leaf()
-                          ? served > start && served == tree_.restorable(record.node, node.end)
-                          : to_end && served == last;
-  // What lies below an inner node needs it whether or not the node's own depths can be restored.
-  if (to_end && !node.leaf()) served = last;
-
   EntryInfo info;
   info.depth = end;
   info.bytes = static_cast<double>(pool_.slot_bytes());
-  if (node.leaf() && at_end) {
-    info.place = EntryPlace::end;
-    // A path's end is one thing: what its own node has goes with it, sooner or later.
-    info.cost = cost_.of(tree_.restorable(node.parent, node.start), served);
-    info.bytes = std::max(info.bytes, tree_.bytes_above(record.node, node.start));
-  } else {
-    if (at_end && tree_.nodes().is_fork(record.node)) info.place = EntryPlace::fork;
-    if (served > start)
-      info.cost = cost_.of(tree_.restorable(tree_.covering(record.node, start), start), served);
-    // Of a run no longer than a window, the others serve nothing without it.
-    const std::size_t place = record.index - first_page(node);
-    const std::size_t run = run_before(record.node, place) + 1 + run_behind(record.node, place);
-    if (run <= window_pages_) info.bytes *= static_cast<double>(run);
-  }
   info.last_used = record.last_used;
   info.uses = record.uses;
   info.turn = node.turn;
   info.priority = node.priority;
   info.retain_until = node.retain_until;
   info.last_token = node.tokens()[end - node.start - 1];
+
+  // The depths in (start, last] need it; this is the deepest of them that can be restored.
+  const auto last = static_cast<Depth>(
+      std::min<std::int64_t>(node.end, std::int64_t{start} + page_size_ + window_ - 1));
+  Depth served = tree_.restorable(record.node, last);
+  if (served > start) {
+    if (node.leaf() && served == tree_.restorable(record.node, node.end)) {
+      info.place = EntryPlace::end;
+    } else if (served == node.end && tree_.nodes().is_fork(record.node)) {
+      info.place = EntryPlace::fork;
+    }
+  } else if (node.leaf() || last < node.end) {
+    return info;  // it serves nothing
+  } else {
+    served = node.end;  // what lies below may need it though the node itself lacks others
+  }
+  if (info.place != EntryPlace::inside)
+    info.last_used = std::max<std::uint64_t>(info.last_used, node.last_used);
+  // What else is stored there tells how it is used.
+  const auto used = tree_.entry_at(record.node, served);
+  if (used) {
+    info.place = used->place;
+    info.uses = used->uses;
+    info.turn = used->turn;
+    info.last_used = std::max(info.last_used, used->last_used);
+  }
+
+  const std::size_t place = record.index - first_page(node);
+  const std::size_t run = run_before(record.node, place) + 1 + run_behind(record.node, place);
+  if (info.place == EntryPlace::inside && !used && run > window_pages_) {
+    // One of many: the depths inside it must be computed from its start.
+    info.cost = cost_.of(start, end);
+    return info;
+  }
+  // Of the window before one depth, the others serve nothing without it.
+  const Depth window_start = depth_of(page_index(start_of(served)));
+  info.cost =
+      cost_.of(tree_.restorable(tree_.covering(record.node, window_start), window_start), served);
+  info.bytes *= static_cast<double>(page_index(served - 1) + 1 - page_index(window_start));
+  info.stands_for_another = used || page_index(served - 1) != record.index;
   return info;
 }
 
@@ -188,9 +202,10 @@ void WindowComponent::put(WindowPageId page) {
 
 void WindowComponent::put_beside(NodeId node, std::size_t place) {
   // A run that has just become as short as a window, or too short for one, is worth something else
-  // as a whole; of a longer one only the end is.
+  // as a whole; of others only the end may be.
   const auto told = [this](std::size_t run) {
-    return run == window_pages_ || run + 1 == window_pages_ ? run : std::min<std::size_t>(run, 1);
+    const bool turns = run + 1 >= window_pages_ && run <= window_pages_ + 1;
+    return turns ? run : std::min<std::size_t>(run, 1);
   };
   for (std::size_t i = told(run_before(node, place)); i > 0; --i) put(places(node)[place - i]);
   for (std::size_t i = told(run_behind(node, place)); i > 0; --i) put(places(node)[place + i]);
@@ -203,12 +218,10 @@ WindowRef WindowComponent::hold(WindowPageId page) {
   return pool_.share(page, true);
 }
 
-void WindowComponent::give_back(WindowRef page, bool used) {
+void WindowComponent::give_back(WindowRef page) {
   const WindowPageId id = page.id();
   page.set_pinned(false);
-  if (page_at(id).node == kNoNode) return;
-  if (used) page_at(id).last_used = tree_.clock();
-  put(id);
+  if (page_at(id).node != kNoNode) put(id);
 }
 
 void WindowComponent::share(NodeId node, Depth depth, WindowTable& table) {
@@ -227,33 +240,33 @@ void WindowComponent::share(NodeId node, Depth depth, WindowTable& table) {
   if (depth_of(whole) < depth) table.source = hold(pages.back());
 }
 
-void WindowComponent::use(WindowTable& table) {
-  table.running = true;
-  const auto used = [this](WindowPageId page) {
+void WindowComponent::use(const WindowTable& table) {
+  std::vector<WindowPageId> all(table.ids().begin(), table.ids().end());
+  if (table.source) all.push_back(table.source->id());
+  for (const WindowPageId page : all) {
     Page& record = page_at(page);
     record.last_used = tree_.clock();
     ++record.uses;
-    policy_.used({kind_, index_of(page)}, info(page));
-  };
-  for (const WindowPageId page : table.ids()) used(page);
-  if (table.source) used(table.source->id());
+    EntryInfo used = info(page);
+    used.stands_for_another |= page != all.back();  // it is one use
+    policy_.used({kind_, index_of(page)}, used);
+  }
 }
 
 void WindowComponent::let_go(WindowTable& table, Depth depth) {
-  for (WindowRef& page : table.take_front(page_index(start_of(depth))))
-    give_back(std::move(page), table.running);
+  for (WindowRef& page : table.take_front(page_index(start_of(depth)))) give_back(std::move(page));
 }
 
 void WindowComponent::let_go_source(WindowTable& table) {
   if (!table.source) return;
   WindowRef source = std::move(*table.source);
   table.source.reset();
-  give_back(std::move(source), table.running);
+  give_back(std::move(source));
 }
 
 void WindowComponent::let_go_all(WindowTable& table) {
   let_go_source(table);
-  for (WindowRef& page : table.take_front(table.end())) give_back(std::move(page), table.running);
+  for (WindowRef& page : table.take_front(table.end())) give_back(std::move(page));
 }
 
 void WindowComponent::attach(NodeId node, Depth to, WindowTable& table) {
@@ -280,10 +293,9 @@ void WindowComponent::attach(NodeId node, Depth to, WindowTable& table) {
         }
         page_at(mine).node = at;
         page_at(mine).index = static_cast<std::uint32_t>(i);
-        page_at(mine).last_used = tree_.clock();
         set(at, i, mine);
       } else if (found != kHole && deeper_index != i && to >= page_end && found != table[i].id()) {
-        give_back(table.replace(i, hold(found)), true);
+        give_back(table.replace(i, hold(found)));
       }
       deeper_index = i;
       deeper = place(at, i);

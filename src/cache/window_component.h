@@ -76,8 +76,6 @@ class WindowTable final : public Holding {
   // The page that the lease copies from before it runs: the last of its hit, if
   // that ends inside it.
   std::optional<WindowRef> source;
-  // Whether the lease runs: until then its pages are not used, only held.
-  bool running = false;
 
  private:
   std::size_t first_ = 0;
@@ -110,7 +108,7 @@ class WindowComponent final : public Component {
   void share(NodeId node, Depth depth, WindowTable& table);
   // The lease runs: what it shares serves a request. O(w^2), and w calls of the
   // policy.
-  void use(WindowTable& table);
+  void use(const WindowTable& table);
 
   // The tree covers what the table has of [0, to) on the path to `node`, which
   // covers `to`: puts the table's pages into the holes there, and whole pages
@@ -155,7 +153,7 @@ class WindowComponent final : public Component {
   struct Page {
     NodeId node = kNoNode;  // the deepest that has it; none: it is not in the tree
     std::uint32_t index = 0;
-    std::uint64_t last_used = 0;
+    std::uint64_t last_used = 0;  // when a request last went on from its window; 0: none did
     std::uint32_t uses = 0;
   };
   static constexpr WindowPageId kHole{0xFFFFFFFF};
@@ -180,7 +178,7 @@ class WindowComponent final : public Component {
   bool held(WindowPageId page) const { return pool_.use(page).pins > 0; }
 
   WindowRef hold(WindowPageId page);
-  void give_back(WindowRef page, bool used);
+  void give_back(WindowRef page);
   EntryInfo info(WindowPageId page) const;
   void put(WindowPageId page);
   // How many places directly before or behind one have pages; one more than a

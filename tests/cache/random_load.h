@@ -368,6 +368,17 @@ class RandomLoad {
       ASSERT_TRUE(std::binary_search(explanation.checkpoints.begin(), explanation.checkpoints.end(),
                                      lookup.usable));
     }
+    if (config_.window > 0) {
+      // The window limits where all else could be restored at a deeper place.
+      const Depth most = std::min(lookup.matched, explanation.length - 1);
+      const auto& stored = explanation.checkpoints;
+      const bool deeper = states()
+                              ? std::upper_bound(stored.begin(), stored.end(), most) !=
+                                    std::upper_bound(stored.begin(), stored.end(), lookup.usable)
+                              : lookup.usable < most;
+      ASSERT_EQ(lookup.limit == ReuseLimit::window_evicted,
+                deeper || (lookup.limit == ReuseLimit::window_evicted && lookup.usable == most));
+    }
     Depth before = -1;
     for (const DepthRange range : explanation.window) {
       ASSERT_GT(range.from, before) << "they are apart";
