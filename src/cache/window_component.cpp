@@ -56,11 +56,23 @@ NodeId WindowComponent::next_with(WindowPageId page, NodeId node, std::size_t in
 
 // ---- What can be restored
 
-Depth WindowComponent::restorable(NodeId node, Depth limit) const {
+// Of kStride places, which takes a few instructions of a vector.
+bool WindowComponent::all_holes(const WindowPageId* pages) {
+  bool all = true;
+  for (std::size_t i = 0; i < kStride; ++i) all &= pages[i] == kHole;
+  return all;
+}
+bool WindowComponent::no_holes(const WindowPageId* pages) {
+  bool none = true;
+  for (std::size_t i = 0; i < kStride; ++i) none &= pages[i] != kHole;
+  return none;
+}
+
+Depth WindowComponent::deepest(NodeId node, Depth limit, Depth above) const {
   // `depth` is the deepest that nothing seen so far forbids; all of [to, depth) is there.
   Depth depth = limit;
   Depth to = limit;
-  for (NodeId at = node; depth > 0;) {
+  for (NodeId at = node; depth > above;) {
     const Node& covering = tree_[at];
     if (covering.start >= to && !covering.is_root()) {
       at = covering.parent;
@@ -72,17 +84,26 @@ Depth WindowComponent::restorable(NodeId node, Depth limit) const {
     }
     const std::size_t first = first_page(covering);
     const WindowPageId* const pages = pages_[index_of(at)].data();
-    for (std::size_t i = page_index(to - 1) + 1; i-- > first;) {
-      to = depth_of(i);
-      if (pages[i - first] == kHole) {
-        // Ancestors that end inside this page may have another of this index.
-        depth = to = std::max(to, covering.start);
-      } else if (to <= start_of(depth)) {
-        return depth;
+    for (std::size_t i = page_index(to - 1) + 1; i > first && depth > above;) {
+      // All pages from `i` on were seen. If that of the window's other end is missing, no depth
+      // before it needs to be looked at.
+      const std::size_t last = page_index(start_of(depth));
+      if (to == depth && last > first && last + 1 < i && pages[last - first] == kHole) i = last + 1;
+      const std::size_t stop = std::max(last, first);
+      while (i >= stop + kStride && no_holes(pages + (i - first - kStride))) i -= kStride;
+      while (i > stop && pages[i - 1 - first] != kHole) --i;
+      if (i == stop) {
+        if (stop == last) return depth;
+        to = depth_of(stop);
+        break;
       }
+      while (i > first + kStride && all_holes(pages + (i - 1 - first - kStride))) i -= kStride;
+      --i;
+      // Ancestors that end inside this page may have another of this index.
+      depth = to = std::max(depth_of(i), covering.start);
     }
   }
-  return 0;
+  return std::min(depth, above);
 }
 
 std::vector<DepthRange> WindowComponent::present(NodeId node, Depth to) const {
@@ -157,9 +178,10 @@ EntryInfo WindowComponent::info(WindowPageId page) const {
   // The depths in (start, last] need it; this is the deepest of them that can be restored.
   const auto last = static_cast<Depth>(
       std::min<std::int64_t>(node.end, std::int64_t{start} + page_size_ + window_ - 1));
-  Depth served = tree_.restorable(record.node, last);
+  Depth served = deepest(record.node, last, start);
+  if (served > start) served = tree_.restorable(tree_.covering(record.node, served), served);
   if (served > start) {
-    if (node.leaf() && served == tree_.restorable(record.node, node.end)) {
+    if (node.leaf() && (last == node.end || served == tree_.restorable(record.node, node.end))) {
       info.place = EntryPlace::end;
     } else if (served == node.end && tree_.nodes().is_fork(record.node)) {
       info.place = EntryPlace::fork;

@@ -16,20 +16,21 @@
 // node; the tree has one reference to a page, however many nodes have it.
 //
 // Nothing else is asked of paths: a place may be empty at any time, and a page
-// leaves the tree at any time, also while a lease has it; the lease keeps it.
-// What makes a node end inside a page is no matter either: shared pages are
-// immutable below the end of what the tree has of them.
+// leaves the tree when its tokens go, also while a lease has it; the lease keeps
+// it. The page that a lease has filled in part is put into the tree where the
+// path ends there too; where the path goes on, the place stays as it is.
 //
 // An entry is a page that no lease has; its slot is the page. So every page
-// that only the tree references can be evicted. What an entry is worth is what
-// it was when it was let go, or when a page beside it went: a page's worth
-// depends on all those within a window of it, which are not told of each
-// change.
+// that only the tree references can be evicted. The pages of the window before a path's end, a fork
+// or a checkpoint are worth what computing that depth again costs, all together; others, the tokens
+// they hold; those that serve no depth, nothing. They are weighed when they are let go and when
+// pages beside them go; else what was said of them stays, since a page's worth depends on all
+// within a window of it.
 //
-// Threads: none; the cache's thread owns it. Costs: w is the pages of a window.
-// O(w) to say what a page is worth and so to evict or let go one, beside the
-// policy's O(log entries); 24 bytes a page from the start, 4 more for each place
-// of a node.
+// Threads: none; the cache's thread owns it. Costs: to weigh a page takes O(w +
+// holes before it) steps of a few bytes, w being the pages of a window; to evict
+// or let go one, O(log entries) and a weighing, amortized. 24 bytes a page from
+// the start, 4 for each place of a node.
 
 #include <cstdint>
 #include <optional>
@@ -140,7 +141,7 @@ class WindowComponent final : public Component {
   void changed(NodeId node) override;
   Depth settle(NodeId, Depth, Depth to, Holding&) override { return to; }
   // O(nodes + pages walked): w where all are there.
-  Depth restorable(NodeId node, Depth limit) const override;
+  Depth restorable(NodeId node, Depth limit) const override { return deepest(node, limit, 0); }
   bool empty(NodeId node) const override { return counts_[index_of(node)] == 0; }
   std::optional<EntryInfo> entry_at(NodeId, Depth) const override { return std::nullopt; }
   double bytes_above(NodeId leaf, Depth from) const override;
@@ -157,6 +158,7 @@ class WindowComponent final : public Component {
     std::uint32_t uses = 0;
   };
   static constexpr WindowPageId kHole{0xFFFFFFFF};
+  static constexpr std::size_t kStride = 16;  // places that are looked at at once
 
   std::size_t page_index(Depth depth) const { return static_cast<std::size_t>(depth / page_size_); }
   Depth depth_of(std::size_t index) const { return static_cast<Depth>(index) * page_size_; }
@@ -176,6 +178,12 @@ class WindowComponent final : public Component {
   Page& page_at(WindowPageId page) { return records_[index_of(page)]; }
   const Page& page_at(WindowPageId page) const { return records_[index_of(page)]; }
   bool held(WindowPageId page) const { return pool_.use(page).pins > 0; }
+
+  // The deepest depth in (above, limit] on the path to `node`, which covers `limit`, whose window
+  // is there; at most `above` if there is none.
+  Depth deepest(NodeId node, Depth limit, Depth above) const;
+  static bool all_holes(const WindowPageId* pages);
+  static bool no_holes(const WindowPageId* pages);
 
   WindowRef hold(WindowPageId page);
   void give_back(WindowRef page);

@@ -2,10 +2,10 @@
 // settings; pools of fixed size, one shared budget, and plenty (random_load.h).
 //
 // What is compared: hits and counts with a set of all prefixes ever published (cache_reference.h),
-// the pools' accounts with what running sequences can see (cache_accounts.h), every page and state
-// row that a sequence reads with its tokens (simulated_engine.h), what the cache tells its policy
-// and the victims it gets with the policy's interface (checked_policy.h), and the cache's own
-// invariants.
+// the pools' accounts with what running sequences can see (cache_accounts.h), every page, window
+// page and state row that a sequence reads with its tokens (simulated_engine.h), what the cache
+// tells its policy and the victims it gets with the policy's interface (checked_policy.h), and the
+// cache's own invariants.
 
 #include <cstdlib>
 #include <iostream>
