@@ -218,10 +218,9 @@ class Lease {
   // Makes pages available for depths below `depth`, evicting if need be. False
   // if there are none to be had: then the request must be preempted or wait.
   // With a shared budget this lease's own marks that are not published yet give
-  // way first. With a window, to be asked before each step that goes further
-  // than window_step from where acquire() or the last call made pages
-  // available: pages that the window has left behind are let go, and new ones
-  // must be taken. O(new pages).
+  // way first. With a window, to be asked before each step but the first that
+  // goes no further than window_step: prompts have no window pages beyond that.
+  // O(new pages).
   bool reserve(Depth depth);
 
   // The marks of a step that takes this lease from computed() to `to`, each

@@ -87,6 +87,8 @@ EntryInfo StateComponent::info(RowId row) const {
   } else if (checkpoint.depth == node.end && tree_.nodes().is_fork(checkpoint.node)) {
     info.place = EntryPlace::fork;
   }
+  // One that lacks its window saves nothing.
+  if (tree_.restorable(checkpoint.node, checkpoint.depth) < checkpoint.depth) info.cost = 0;
   info.priority = checkpoint.priority;
   info.retain_until = checkpoint.retain_until;
   info.last_token = node.tokens()[checkpoint.depth - node.start - 1];

@@ -162,7 +162,10 @@ std::size_t WindowComponent::run_behind(NodeId node, std::size_t place) const {
 
 EntryInfo WindowComponent::info(WindowPageId page) const {
   const Page& record = page_at(page);
-  const Node& node = tree_[record.node];
+  // Where paths part inside the page, that is what it serves most.
+  const NodeId above = next_with(page, record.node, record.index);
+  const NodeId id = above != kNoNode && tree_.nodes().is_fork(above) ? above : record.node;
+  const Node& node = tree_[id];
   const Depth start = depth_of(record.index);
   const Depth end = std::min(start + page_size_, node.end);
   EntryInfo info;
@@ -178,12 +181,12 @@ EntryInfo WindowComponent::info(WindowPageId page) const {
   // The depths in (start, last] need it; this is the deepest of them that can be restored.
   const auto last = static_cast<Depth>(
       std::min<std::int64_t>(node.end, std::int64_t{start} + page_size_ + window_ - 1));
-  Depth served = deepest(record.node, last, start);
-  if (served > start) served = tree_.restorable(tree_.covering(record.node, served), served);
+  Depth served = deepest(id, last, start);
+  if (served > start) served = tree_.restorable(tree_.covering(id, served), served);
   if (served > start) {
-    if (node.leaf() && (last == node.end || served == tree_.restorable(record.node, node.end))) {
+    if (node.leaf() && (last == node.end || served == tree_.restorable(id, node.end))) {
       info.place = EntryPlace::end;
-    } else if (served == node.end && tree_.nodes().is_fork(record.node)) {
+    } else if (served == node.end && tree_.nodes().is_fork(id)) {
       info.place = EntryPlace::fork;
     }
   } else if (node.leaf() || last < node.end) {
@@ -194,7 +197,7 @@ EntryInfo WindowComponent::info(WindowPageId page) const {
   if (info.place != EntryPlace::inside)
     info.last_used = std::max<std::uint64_t>(info.last_used, node.last_used);
   // What else is stored there tells how it is used.
-  const auto used = tree_.entry_at(record.node, served);
+  const auto used = tree_.entry_at(id, served);
   if (used) {
     info.place = used->place;
     info.uses = used->uses;
@@ -203,7 +206,7 @@ EntryInfo WindowComponent::info(WindowPageId page) const {
   }
 
   const std::size_t place = record.index - first_page(node);
-  const std::size_t run = run_before(record.node, place) + 1 + run_behind(record.node, place);
+  const std::size_t run = run_before(id, place) + 1 + run_behind(id, place);
   if (info.place == EntryPlace::inside && !used && run > window_pages_) {
     // One of many: the depths inside it must be computed from its start.
     info.cost = cost_.of(start, end);
@@ -211,8 +214,7 @@ EntryInfo WindowComponent::info(WindowPageId page) const {
   }
   // Of the window before one depth, the others serve nothing without it.
   const Depth window_start = depth_of(page_index(start_of(served)));
-  info.cost =
-      cost_.of(tree_.restorable(tree_.covering(record.node, window_start), window_start), served);
+  info.cost = cost_.of(tree_.restorable(tree_.covering(id, window_start), window_start), served);
   info.bytes *= static_cast<double>(page_index(served - 1) + 1 - page_index(window_start));
   info.stands_for_another = used || page_index(served - 1) != record.index;
   return info;

@@ -5,6 +5,10 @@
 // of our notes; the tests say where ours is the same and where it gives more.
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "scenario.h"
@@ -339,6 +343,107 @@ TEST(WindowEviction, AForksWindowServesAllThatPartThere) {
   for (Token branch = 2; branch <= 5; ++branch) bench.visit(joined(text(1, 61), text(branch, 60)));
   for (Token branch = 6; branch <= 12; ++branch)
     EXPECT_EQ(bench.visit(joined(text(1, 61), text(branch, 60))), 61);
+}
+
+// What the policy is told of the window pages that no lease has.
+class WindowWorth : public testing::Test {
+ protected:
+  struct Watch final : EvictionPolicy {
+    void put(EntryId entry, const EntryInfo& info) override {
+      if (entry.kind == 0) pages[entry.slot] = info;
+    }
+    void used(EntryId, const EntryInfo&) override {}
+    void hold(EntryId entry) override {
+      if (entry.kind == 0) pages.erase(entry.slot);
+    }
+    void erase(EntryId entry, bool) override { hold(entry); }
+    std::optional<EntryId> victim(unsigned) override { return std::nullopt; }
+    std::map<std::uint32_t, EntryInfo> pages;
+  };
+
+  explicit WindowWorth(CacheConfig config = window_and_kv()) : bench(priced(config)) {
+    auto owned = std::make_unique<Watch>();
+    watch = owned.get();
+    bench.cache = Cache::create(priced(config), std::move(owned)).value();
+    bench.ns = bench.cache->namespace_for("model");
+  }
+  static CacheConfig priced(CacheConfig config) {
+    config.window_page_bytes = 10;
+    return config;
+  }
+  // Of the pages that end at a depth, by place.
+  std::vector<EntryPlace> places(Depth depth) const {
+    std::vector<EntryPlace> found;
+    for (const auto& [slot, info] : watch->pages) {
+      if (info.depth == depth) found.push_back(info.place);
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+  const EntryInfo& only(Depth depth) const {
+    const auto found = std::ranges::find_if(
+        watch->pages, [depth](const auto& page) { return page.second.depth == depth; });
+    return found->second;
+  }
+
+  Bench bench;
+  Watch* watch;
+};
+
+TEST_F(WindowWorth, InsideAPathAPageSavesItsTokens) {
+  bench.visit(text(1, 40));
+  ASSERT_EQ(watch->pages.size(), 10u);
+  for (Depth depth = 4; depth <= 32; depth += kPage) {
+    EXPECT_EQ(only(depth).place, EntryPlace::inside);
+    EXPECT_EQ(only(depth).cost, kPage);
+    EXPECT_EQ(only(depth).bytes, 10);
+    EXPECT_EQ(only(depth).last_used, 0u) << "nobody went on from there";
+  }
+}
+
+TEST_F(WindowWorth, TheWindowOfAPathsEndIsOneThing) {
+  bench.visit(text(1, 39));
+  for (const Depth depth : {32, 36, 39}) {
+    EXPECT_EQ(only(depth).place, EntryPlace::end);
+    EXPECT_EQ(only(depth).cost, 39 - 28) << "from where the window's first page begins";
+    EXPECT_EQ(only(depth).bytes, 30);
+    EXPECT_EQ(only(depth).stands_for_another, depth < 39) << "it is told of once";
+  }
+}
+
+TEST_F(WindowWorth, SoIsTheWindowOfAFork) {
+  bench.visit(text(1, 40));
+  bench.visit(joined(text(1, 22), text(2, 20)));
+  using enum EntryPlace;
+  EXPECT_EQ(places(16), std::vector{fork});
+  EXPECT_EQ(places(20), std::vector{fork});
+  EXPECT_EQ(places(22), std::vector{fork}) << "the page that the first path goes on in";
+  EXPECT_EQ(places(24), std::vector{inside}) << "the second one's copy";
+  EXPECT_EQ(only(22).cost, 22 - 12);
+  EXPECT_EQ(only(22).bytes, 30);
+  EXPECT_EQ(only(22).uses, 1u);
+  EXPECT_EQ(places(12), std::vector{inside});
+}
+
+class WindowAndStateWorth : public WindowWorth {
+ protected:
+  WindowAndStateWorth() : WindowWorth(config()) {}
+  static CacheConfig config() {
+    CacheConfig config = window_and_states();
+    config.snapshot = no_snapshots();
+    config.snapshot.offsets_from_start = {24};
+    return config;
+  }
+};
+
+TEST_F(WindowAndStateWorth, WhatNoStateNeedsSavesNothing) {
+  bench.visit(text(1, 40));
+  for (Depth depth = 4; depth <= 40; depth += kPage) {
+    const bool needed = depth == 20 || depth == 24;
+    EXPECT_EQ(only(depth).cost, needed ? 24 : 0) << depth;
+    EXPECT_EQ(only(depth).bytes, needed ? 20 : 10);
+    EXPECT_EQ(only(depth).stands_for_another, needed) << "for the state";
+  }
 }
 
 // T26: where SGLang evicts a window's KV on a node, the state of that node goes too, and full KV is
