@@ -165,7 +165,7 @@ class RandomLoad {
         config_(setting.config),
         random_(random),
         engine_(config_),
-        cache_(make_cache(setting)),
+        cache_(make_cache(setting, policy_)),
         reference_(config_),
         accounts_(config_) {}
 
@@ -193,11 +193,13 @@ class RandomLoad {
     std::vector<Token> asked;  // last
   };
 
-  static std::unique_ptr<Cache> make_cache(const LoadSetting& setting) {
+  static std::unique_ptr<Cache> make_cache(const LoadSetting& setting,
+                                           const CheckedPolicy*& watch) {
     if (!setting.checked_policy) return Cache::create(setting.config).value();
-    auto policy = make_eviction_policy(setting.config.eviction).value();
-    return Cache::create(setting.config, std::make_unique<CheckedPolicy>(std::move(policy)))
-        .value();
+    auto policy =
+        std::make_unique<CheckedPolicy>(make_eviction_policy(setting.config.eviction).value());
+    watch = policy.get();
+    return Cache::create(setting.config, std::move(policy)).value();
   }
   bool plentiful() const { return setting_.memory == Memory::plentiful; }
   bool states() const { return config_.row_count > 0; }
@@ -514,6 +516,16 @@ class RandomLoad {
     const CacheStats stats = cache_->stats();
     ASSERT_EQ(accounts_.differ(stats), std::nullopt);
     ASSERT_EQ(reference_.miscounted(stats), std::nullopt);
+    if (policy_) {  // window pages and states are entries one by one, if nobody uses them
+      const bool window = config_.window > 0;
+      const int states_kind = window + (config_.page_count > 0);
+      if (window) {
+        ASSERT_EQ(policy_->known(0), stats.window_pages.evictable);
+      }
+      if (states()) {
+        ASSERT_EQ(policy_->known(static_cast<EntryKind>(states_kind)), stats.rows.evictable);
+      }
+    }
     if (plentiful() && !running_.empty()) {
       ASSERT_EQ(stats.evicted_pages + stats.evicted_window_pages + stats.evicted_checkpoints, 0u);
     }
@@ -529,6 +541,7 @@ class RandomLoad {
   const CacheConfig config_;
   Random& random_;
   SimulatedEngine engine_;
+  const CheckedPolicy* policy_ = nullptr;  // if there is one
   const std::unique_ptr<Cache> cache_;
   CacheReference reference_;
   CacheAccounts accounts_;

@@ -425,6 +425,15 @@ TEST_F(WindowWorth, SoIsTheWindowOfAFork) {
   EXPECT_EQ(places(12), std::vector{inside});
 }
 
+TEST_F(WindowWorth, APageInUseIsNotToBeNamed) {
+  bench.visit(text(1, 40));
+  const auto lease = std::get<Lease>(bench.ask(joined(text(1, 22), text(2, 20))));
+  for (const WindowPageId page : lease.window_pages().ids)
+    EXPECT_FALSE(watch->pages.contains(index_of(page)));
+  EXPECT_FALSE(watch->pages.contains(index_of(lease.restore_plan().window_copy->from)));
+  EXPECT_EQ(watch->pages.size(), 10u - 3u);
+}
+
 class WindowAndStateWorth : public WindowWorth {
  protected:
   WindowAndStateWorth() : WindowWorth(config()) {}
