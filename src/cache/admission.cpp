@@ -37,14 +37,14 @@ std::variant<std::unique_ptr<LeaseState>, WaitReason> CacheImpl::reserve(
   auto lease = std::make_unique<LeaseState>(*this, request, found.lookup,
                                             tree_.covering(found.node, matched), matched, hit);
   const std::size_t missing = lease->missing_pages();
+  const std::size_t missing_window = lease->missing_window_pages();
   // Alone, a sequence does without a spare row.
   const std::size_t rows =
       leases_.size() == 1 ? std::min<std::size_t>(1, lease->missing_rows()) : lease->missing_rows();
-  if (kv_ && missing > std::size_t{kv_->pool().free()} + kv_->pool().evictable())
-    return WaitReason::no_pages;
-  if (states_ && std::size_t{states_->pool().free()} + states_->pool().evictable() < rows)
-    return WaitReason::no_rows;
-  if (!budget_fits(missing, rows)) return WaitReason::no_pages;
+  if (kv_ && missing > obtainable(kv_->pool())) return WaitReason::no_pages;
+  if (window_ && missing_window > obtainable(window_->pool())) return WaitReason::no_pages;
+  if (states_ && rows > obtainable(states_->pool())) return WaitReason::no_rows;
+  if (!budget_fits({missing, missing_window, rows})) return WaitReason::no_pages;
   lease->start(request.message_ends);
   return lease;
 }
@@ -62,14 +62,18 @@ std::variant<Lease, WaitReason> CacheImpl::acquire(const AcquireRequest& request
   Depth hit = found.lookup.usable;
   auto attempt = reserve(request, found, matched, hit);
   // With no other lease to wait for, give up what a copy's source would take:
-  // its page, then its row.
+  // its page, then its window page, then its row.
   while (std::holds_alternative<WaitReason>(attempt) && leases_.empty()) {
     if (kv_ && std::get<WaitReason>(attempt) == WaitReason::no_pages &&
         kv_->whole_pages(matched) < matched) {
       matched = kv_->whole_pages(matched);
       hit = std::min(hit, matched);
       hit = tree_.restorable(tree_.covering(found.node, hit), hit);
-    } else if (hit > 0 && states_) {
+    } else if (window_ && std::get<WaitReason>(attempt) == WaitReason::no_pages &&
+               hit % config_.page_size != 0) {
+      hit -= hit % config_.page_size;
+      hit = tree_.restorable(tree_.covering(found.node, hit), hit);
+    } else if (hit > 0 && (states_ || window_)) {
       hit = 0;
     } else {
       break;
@@ -97,9 +101,12 @@ void CacheImpl::count_lease(const LeaseState& lease) {
 
 bool CacheImpl::fits(Depth length) const {
   const std::uint64_t pages = kv_ ? kv_->pages_for(length) : 0;
-  if (pages > config_.page_count) return false;
+  const std::uint64_t window_pages = window_ ? window_->most_pages(length, config_.window_step) : 0;
+  if (pages > config_.page_count || window_pages > config_.window_page_count) return false;
   if (!budget_) return true;
-  return pages * config_.page_bytes + (states_ ? config_.row_bytes : 0) <= budget_->capacity();
+  return pages * config_.page_bytes + window_pages * config_.window_page_bytes +
+             (states_ ? config_.row_bytes : 0) <=
+         budget_->capacity();
 }
 
 }  // namespace stemma

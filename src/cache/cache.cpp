@@ -18,6 +18,14 @@ CacheImpl::CacheImpl(const CacheConfig& config, std::unique_ptr<EvictionPolicy> 
     : config_(config), policy_(std::move(policy)) {
   if (config.budget_bytes > 0) budget_.emplace(config.budget_bytes);
   ByteBudget* const budget = budget_ ? &*budget_ : nullptr;
+  // Before KV, which moves pins, and so has entries described anew, while it is told of a leaf's
+  // growth: then window pages must have been told.
+  if (config.window > 0) {
+    window_kind_ = static_cast<EntryKind>(components_.size());
+    window_.emplace(tree_, *policy_, window_kind_, config.cost, config.page_size, config.window,
+                    config.window_page_count, config.window_page_bytes, budget);
+    components_.push_back(&*window_);
+  }
   if (config.page_count > 0) {
     kv_kind_ = static_cast<EntryKind>(components_.size());
     kv_.emplace(tree_, *policy_, kv_kind_, config.cost, config.page_size, config.page_count,
@@ -41,6 +49,7 @@ CacheStats CacheImpl::stats() const {
     return CacheStats::Pool{p.capacity(), p.free(), p.evictable(), p.pinned()};
   };
   if (kv_) stats.pages = pool(kv_->pool());
+  if (window_) stats.window_pages = pool(window_->pool());
   if (states_) stats.rows = pool(states_->pool());
   if (budget_) {
     stats.budget_bytes = budget_->capacity();
@@ -50,6 +59,7 @@ CacheStats CacheImpl::stats() const {
   stats.cached_tokens = tree_.cached_tokens();
   stats.checkpoints = states_ ? states_->checkpoints() : 0;
   stats.evicted_checkpoints = states_ ? states_->dropped() : 0;
+  stats.evicted_window_pages = window_ ? window_->dropped() : 0;
   stats.leases = leases_.size();
   stats.metadata_bytes = tree_.metadata_bytes() + policy_->metadata_bytes();
   for (const Component* component : components_)
@@ -68,13 +78,13 @@ std::optional<std::string> CacheImpl::verify() const {
     if (auto broken = component->verify(views)) return broken;
   }
   if (budget_) {
+    const auto resident = [](const auto& pool) {
+      return (pool.capacity() - pool.free() + pool.warm()) * pool.slot_bytes();
+    };
     std::uint64_t used = 0;
-    if (kv_)
-      used += (kv_->pool().capacity() - kv_->pool().free() + kv_->pool().warm()) *
-              kv_->pool().slot_bytes();
-    if (states_)
-      used += (states_->pool().capacity() - states_->pool().free() + states_->pool().warm()) *
-              states_->pool().slot_bytes();
+    if (kv_) used += resident(kv_->pool());
+    if (window_) used += resident(window_->pool());
+    if (states_) used += resident(states_->pool());
     if (used != budget_->capacity() - budget_->room()) return "the budget's count is wrong";
   }
   return std::nullopt;
@@ -105,6 +115,8 @@ std::string_view name_of(ReuseLimit limit) {
       return "state_not_stored";
     case ReuseLimit::below_grid:
       return "below_grid";
+    case ReuseLimit::window_evicted:
+      return "window_evicted";
   }
   return "";
 }
@@ -153,16 +165,26 @@ Result<std::unique_ptr<Cache>> Cache::create(const CacheConfig& config,
   const SnapshotSettings& snapshot = config.snapshot;
   if (config.page_size < 1 || config.page_size > 256)
     return bad("page_size " + range(config.page_size) + "1 to 256");
-  if (config.page_count == 0 && config.row_count == 0)
+  if (config.page_count == 0 && config.row_count == 0 && config.window == 0)
     return bad("there are neither pages nor state rows");
   if (config.page_count > kMost)
     return bad("page_count " + range(config.page_count) + "at most " + std::to_string(kMost));
   if (config.row_count > kMost)
     return bad("row_count " + range(config.row_count) + "at most " + std::to_string(kMost));
+  if (config.window < 0) return bad("window " + range(config.window) + "at least 1, or 0 for none");
+  if (config.window_page_count > kMost) {
+    return bad("window_page_count " + range(config.window_page_count) + "at most " +
+               std::to_string(kMost));
+  }
+  if ((config.window > 0) != (config.window_page_count > 0))
+    return bad("window and window_page_count must be 0 both or neither");
+  if (config.window_step < 1) return bad("window_step " + range(config.window_step) + "at least 1");
   if (config.wait_threshold < 1)
     return bad("wait_threshold " + range(config.wait_threshold) + "at least 1");
   if (config.state_grid < 1) return bad("state_grid " + range(config.state_grid) + "at least 1");
   if (config.page_count > 0 && config.page_bytes == 0) return bad("page_bytes must be at least 1");
+  if (config.window > 0 && config.window_page_bytes == 0)
+    return bad("window_page_bytes must be at least 1");
   if (config.row_count > 0 && config.row_bytes == 0) return bad("row_bytes must be at least 1");
   if (snapshot.periodic_interval < 0) {
     return bad("periodic_interval " + range(snapshot.periodic_interval) +

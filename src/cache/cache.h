@@ -4,18 +4,21 @@
 //
 // It owns who has which page and state row, not the bytes (memory/ has those):
 // it needs no tensors and can be embedded alone. Along the tree's paths,
-// components keep what a model needs of its past: pages of KV, checkpoints of
-// recurrent states. A request works through a Lease.
+// components keep what a model needs of its past: pages of KV, pages of the KV
+// of layers with a sliding window, checkpoints of recurrent states. A request
+// works through a Lease.
 //
 // Invariants (checked after every public call in checked builds, see
 // Cache::verify): those of the tree (tree.h), of each component
-// (kv_component.h, state_component.h) and of the pools (slot_pool.h). Shared
+// (kv_component.h, window_component.h, state_component.h) and of the pools
+// (slot_pool.h). Shared
 // pages and checkpoints are immutable: a lease writes only depths at or above
 // its own write-from depth, in pages it took itself.
 //
 // A hit is one depth: the deepest depth <= min(matched, n - 1) at which every
-// component of the model can be restored. For models without recurrent layers
-// that is min(matched, n - 1) itself; otherwise a checkpoint's depth.
+// component of the model can be restored. For models with full attention alone
+// that is min(matched, n - 1) itself; with recurrent layers it is a checkpoint's
+// depth; with a sliding window, one of which the whole window is there.
 //
 // A sequence that fits() into an empty cache can always be acquired and grown
 // while there is no other lease: where the source of a copy would take the last
@@ -59,12 +62,21 @@ struct CacheConfig {
   int page_size = 16;            // 1 to 256
   std::uint32_t page_count = 0;  // 0 for models without full attention
   std::uint32_t row_count = 0;   // 0 for models without recurrent layers
-  // Bytes of a page and of a checkpoint. Policies weigh entries by them.
+  // Tokens before the next one that layers with a sliding window look at; 0 for
+  // models without such layers. Their pages have page_size tokens too.
+  Depth window = 0;
+  std::uint32_t window_page_count = 0;
+  // A step that takes a lease no more than so many tokens further has window
+  // pages from admission on. >= 1.
+  Depth window_step = 512;
+  // Bytes of a page, a window page and a checkpoint. Policies weigh entries by
+  // them.
   std::uint64_t page_bytes = 1;
+  std::uint64_t window_page_bytes = 1;
   std::uint64_t row_bytes = 1;
-  // One budget for both: then page_count and row_count are how many there can
-  // be at most, and the split follows what is worth more. 0: two pools, each of
-  // its own size.
+  // One budget for all: then the counts are how many there can be at most, and
+  // the split follows what is worth more. 0: pools of their own, each of its
+  // own size.
   std::uint64_t budget_bytes = 0;
   // With one budget: so many of the first pages and rows have their memory from the start, as far
   // as it goes, pages first.
@@ -94,8 +106,10 @@ enum class ReuseLimit : std::uint8_t {
   state_not_stored,  // there is KV, but no state was ever stored between the hit
                      // and there
   below_grid,        // the recurrent kernels store no state at that depth
+  window_evicted,    // there is what else is needed, but pages of the window before
+                     // there were evicted
 };
-inline constexpr int kReuseLimits = 7;
+inline constexpr int kReuseLimits = 8;
 std::string_view name_of(ReuseLimit limit);
 
 struct Lookup {
@@ -119,7 +133,7 @@ struct AcquireRequest {
 // Why acquire gave no lease.
 enum class WaitReason : std::uint8_t {
   prefix_in_flight,  // a running request is computing a prefix of this prompt
-  no_pages,
+  no_pages,          // of KV, or of a window
   no_rows,
 };
 inline constexpr int kWaitReasons = 3;
@@ -133,6 +147,7 @@ struct Explanation {
   std::vector<Depth> checkpoints;    // depths of the matched path that have a state
   std::vector<Depth> forks;          // where other paths leave it
   Depth evicted_checkpoint;          // a state that was evicted there; 0: none is remembered
+  std::vector<DepthRange> window;    // depths of the matched path whose window page is there
   Depth other_namespace_matched;     // the most that another namespace has of the
                                      // prompt
   Depth in_flight;                   // of the prompt, what a running request will have computed
@@ -150,12 +165,23 @@ struct LeaseMark {
 // until Lease::restored().
 struct RestorePlan {
   std::optional<RowId> state_from;  // copy into state_row(); nullopt: clear it
-  struct PageCopy {
-    PageId from;
-    PageId to;
+  // The first `slots` tokens of a page.
+  template <class Id>
+  struct Copy {
+    Id from;
+    Id to;
     int slots;
   };
-  std::optional<PageCopy> page_copy;  // the last, partly shared page
+  using PageCopy = Copy<PageId>;
+  using WindowCopy = Copy<WindowPageId>;
+  std::optional<PageCopy> page_copy;      // the last, partly shared page
+  std::optional<WindowCopy> window_copy;  // the same of window pages
+};
+
+// Window pages by index: ids[i] is the page of index first + i.
+struct WindowPages {
+  std::size_t first;
+  std::span<const WindowPageId> ids;
 };
 
 class CacheImpl;   // cache/cache_impl.h
@@ -180,6 +206,11 @@ class Lease {
   std::optional<RowId> state_row() const;  // nullopt for models without recurrent layers
   // Reserved so far, by page index. Valid until reserve() or publish().
   std::span<const PageId> pages() const;
+  // Those of the window before computed() and beyond, as far as they are
+  // reserved; none for models without such layers. Depths below hit() are
+  // shared: read them, write from there on. Valid until reserve(), publish() or
+  // advance().
+  WindowPages window_pages() const;
 
   const RestorePlan& restore_plan() const;
   // The copies were made: lets go of their sources.
@@ -191,7 +222,9 @@ class Lease {
   // Makes pages available for depths below `depth`, evicting if need be. False
   // if there are none to be had: then the request must be preempted or wait.
   // With a shared budget this lease's own marks that are not published yet give
-  // way first. O(new pages).
+  // way first. With a window, to be asked before each step but the first that
+  // goes no further than window_step: prompts have no window pages beyond that.
+  // O(new pages).
   bool reserve(Depth depth);
 
   // The marks of a step that takes this lease from computed() to `to`, each
@@ -205,11 +238,14 @@ class Lease {
   // A step is done: tokens [computed(), to) are computed and the prepared
   // marks' rows are written. Puts them into the tree, where others find them at
   // once. Whole pages that others published first replace this lease's own
-  // copies. O(to - last published).
+  // copies. Window pages that lie wholly before the window are let go. O(to -
+  // last published), with a window O(its pages) more.
   void publish(Depth to);
 
   // The same without touching the tree: for decode steps. Their tokens and
-  // marks are published by the next publish() or finish().
+  // marks are published by the next publish() or finish(). Where a window
+  // leaves a page behind, once in page_size tokens, this is publish(): what is
+  // let go stays for others.
   void advance(Depth to);
 
   // The sequence ended (or is preempted): publishes what is computed, and the
@@ -228,6 +264,7 @@ struct CacheStats {
     std::uint32_t capacity, free, evictable, pinned;
   };
   Pool pages;
+  Pool window_pages;
   Pool rows;
   std::uint64_t budget_bytes, budget_free_bytes;  // 0 without a shared budget
   std::uint64_t nodes, cached_tokens, checkpoints, leases;
@@ -238,10 +275,11 @@ struct CacheStats {
   std::uint64_t waits_in_flight, waits_no_pages, waits_no_rows;
   // Marks by MarkSource. Dropped with their page or by flush(), pages and
   // checkpoints count as evicted too.
-  std::uint64_t marks_taken, marks_skipped, evicted_pages, evicted_checkpoints;
+  std::uint64_t marks_taken, marks_skipped, evicted_pages, evicted_window_pages,
+      evicted_checkpoints;
   // What grows with nodes and entries. Not in it: the tokens (4 bytes each), the numbers of their
   // pages and checkpoints (4 each), and what a pool has for each slot from the start (8 bytes a
-  // page, 40 a row).
+  // page, 32 a window page, 40 a row).
   std::size_t metadata_bytes;
 };
 
@@ -267,7 +305,8 @@ class Cache {
   // Changes nothing. O(prompt + namespaces).
   Explanation explain(const AcquireRequest& request) const;
 
-  // A lease with the hit pinned and, all or nothing, pages for the whole prompt
+  // A lease with the hit pinned and, all or nothing, pages for the whole prompt,
+  // window pages for the first window_step tokens of what is to be computed,
   // and a state row reserved; or the reason to wait, which evicts nothing. A
   // prompt waits for a prefix in flight if another lease that is computing its
   // prompt will soon have a state (without recurrent layers: KV) that saves it
@@ -277,7 +316,8 @@ class Cache {
   // that can never fit is the caller's to refuse (fits()).
   std::variant<Lease, WaitReason> acquire(const AcquireRequest& request);
 
-  // Whether a sequence of `length` tokens fits into an otherwise empty cache.
+  // Whether a sequence of `length` tokens fits into an otherwise empty cache,
+  // with a window if it is computed in steps of window_step at most.
   bool fits(Depth length) const;
 
   // Drops everything that no lease holds.
@@ -290,6 +330,7 @@ class Cache {
   // what is written from then on must stay.
   struct Cooled {
     std::vector<PageId> pages;
+    std::vector<WindowPageId> window_pages;
     std::vector<RowId> rows;
   };
   Cooled take_cooled();

@@ -21,6 +21,7 @@
 #include "cache/kv_component.h"
 #include "cache/state_component.h"
 #include "cache/tree.h"
+#include "cache/window_component.h"
 
 namespace stemma {
 
@@ -42,10 +43,12 @@ class CacheImpl {
   const CacheConfig& config() const { return config_; }
   Tree& tree() { return tree_; }
   KvComponent* kv() { return kv_ ? &*kv_ : nullptr; }
+  WindowComponent* window() { return window_ ? &*window_ : nullptr; }
   StateComponent* states() { return states_ ? &*states_ : nullptr; }
   // Appends `count` free pages to `table`, evicting if need be: all of them, or
   // none and false.
   bool take_pages(std::size_t count, PageTable& table);
+  bool take_pages(std::size_t count, WindowTable& table);
   // A free row; evicts if need be.
   std::optional<RowRef> take_row();
   // A row for a mark on the path to `node`, as Lease::prepare_marks says.
@@ -87,13 +90,24 @@ class CacheImpl {
                                                                 const Found& found, Depth matched,
                                                                 Depth hit);
   void count_lease(const LeaseState& lease);
-  // Bytes that so many pages and rows would have, of those that nothing pinned
+  // Slots of each kind.
+  struct Demand {
+    std::uint64_t pages = 0;
+    std::uint64_t window_pages = 0;
+    std::uint64_t rows = 0;
+  };
+  // Whether the budget has the bytes of so many, of those that nothing pinned
   // takes.
-  bool budget_fits(std::uint64_t pages, std::uint64_t rows) const;
+  bool budget_fits(const Demand& demand) const;
   // Evicts until `count` slots of a pool can be taken; false if nothing is left
   // to evict.
   template <class Pool>
   bool make_available(Pool& pool, EntryKind kind, std::uint64_t count);
+  // Slots that nothing pinned takes, counting those that eviction can free.
+  template <class Pool>
+  static std::uint64_t obtainable(const Pool& pool) {
+    return std::uint64_t{pool.free()} + pool.evictable();
+  }
   bool cool_other(EntryKind kind);
   void evict(EntryId victim, std::uint32_t wanted);
 
@@ -102,9 +116,11 @@ class CacheImpl {
   std::optional<ByteBudget> budget_;
   Tree tree_;
   std::optional<KvComponent> kv_;
+  std::optional<WindowComponent> window_;
   std::optional<StateComponent> states_;
   std::vector<Component*> components_;  // by EntryKind
   EntryKind kv_kind_ = 0;
+  EntryKind window_kind_ = 0;
   EntryKind state_kind_ = 0;
   std::unordered_map<std::string, NamespaceId> keys_;
   std::unordered_map<NamespaceId, NodeId> roots_;

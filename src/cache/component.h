@@ -7,6 +7,10 @@
 // A hit is the deepest depth that every component can restore
 // (Tree::restorable).
 //
+// Components are told in their order in the cache, and may have entries
+// described anew meanwhile, which asks all components: one whose answers need to
+// know of a node's growth stands before those that move pins then (KV).
+//
 // Threads: none; the cache's thread owns all.
 
 #include <cstdint>

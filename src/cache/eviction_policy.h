@@ -1,6 +1,6 @@
 #pragma once
 // Which entry goes first when room is needed. An entry is one thing that can be
-// given up: a checkpoint, or the tail of a leaf's KV. The cache tells its
+// given up: a checkpoint, a window page, or the tail of a leaf's KV. The cache tells its
 // policy what happens to entries and asks for victims. Entries that a request
 // uses are never in it.
 //
@@ -24,8 +24,8 @@ namespace stemma {
 using EntryKind = std::uint8_t;
 inline constexpr int kEntryKinds = 3;
 
-// `slot` is dense: below the number of nodes for tails, of rows for
-// checkpoints.
+// `slot` is dense: below the number of nodes for tails, of window pages for
+// these, of rows for checkpoints.
 struct EntryId {
   EntryKind kind;
   std::uint32_t slot;

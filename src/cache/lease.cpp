@@ -21,6 +21,11 @@ LeaseState::LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup l
       kv_write_from_(matched),
       computed_(hit) {
   cache_.tree().pin(pin_, node, matched);
+  // In order of the components.
+  if (WindowComponent* const window = cache_.window()) {
+    holdings_.push_back(&window_table_);
+    window->share(cache_.tree().covering(node, hit), hit, window_table_);
+  }
   if (KvComponent* const kv = cache_.kv()) {
     holdings_.push_back(&table_);
     table_.reserve(kv->pages_for(prompt_length_));
@@ -40,12 +45,20 @@ LeaseState::LeaseState(CacheImpl& cache, const AcquireRequest& request, Lookup l
 
 LeaseState::~LeaseState() {
   release_sources();
+  if (WindowComponent* const window = cache_.window()) window->let_go_all(window_table_);
   cache_.tree().unpin(pin_);
   cache_.ended(*this);
 }
 
 std::size_t LeaseState::missing_pages() const {
   return cache_.kv() ? cache_.kv()->pages_for(prompt_length_) - table_.size() : 0;
+}
+
+std::size_t LeaseState::missing_window_pages() const {
+  if (!cache_.window()) return 0;
+  const auto to =
+      std::min<std::int64_t>(prompt_length_, std::int64_t{hit_} + cache_.config().window_step);
+  return cache_.window()->pages_to(static_cast<Depth>(to)) - window_table_.end();
 }
 
 std::size_t LeaseState::missing_rows() const {
@@ -63,6 +76,7 @@ void LeaseState::start(std::span<const Depth> message_ends) {
   tree.use(node, kv_write_from_, retention_);
   if (KvComponent* const kv = cache_.kv(); kv && tree[node].leaf() && hit_ > tree[node].start)
     kv->use(node, hit_);
+  if (WindowComponent* const window = cache_.window()) window->use(window_table_);
   StateComponent* const states = cache_.states();
   int before = 0;
   if (states) {
@@ -94,6 +108,15 @@ void LeaseState::start(std::span<const Depth> message_ends) {
       restore_plan_.page_copy =
           RestorePlan::PageCopy{table_.source->id(), table_[shared].id(),
                                 kv_write_from_ - cache_.kv()->whole_pages(kv_write_from_)};
+    }
+  }
+  if (WindowComponent* const window = cache_.window()) {
+    const std::size_t own = window_table_.end();
+    [[maybe_unused]] const bool taken = cache_.take_pages(missing_window_pages(), window_table_);
+    assert(taken);
+    if (window_table_.source) {
+      restore_plan_.window_copy = RestorePlan::WindowCopy{
+          window_table_.source->id(), window_table_[own].id(), hit_ % cache_.config().page_size};
     }
   }
   if (!states) return;
@@ -152,6 +175,7 @@ void LeaseState::restored() {
 
 void LeaseState::release_sources() {
   table_.source.reset();
+  if (WindowComponent* const window = cache_.window()) window->let_go_source(window_table_);
   if (!rows_.source) return;
   RowRef source = std::move(*rows_.source);
   rows_.source.reset();
@@ -159,14 +183,24 @@ void LeaseState::release_sources() {
 }
 
 bool LeaseState::reserve(Depth depth) {
-  if (!cache_.kv()) return true;
-  const std::size_t wanted = cache_.kv()->pages_for(depth);
-  if (wanted <= table_.size()) return true;
-  if (cache_.take_pages(wanted - table_.size(), table_)) return true;
+  if (reserve_pages(depth)) return true;
   // With a shared budget the rows that this lease keeps for its own marks may
   // be what is missing, and storing is optional.
   if (cache_.config().budget_bytes == 0 || !give_up_marks()) return false;
-  return cache_.take_pages(wanted - table_.size(), table_);
+  return reserve_pages(depth);
+}
+
+bool LeaseState::reserve_pages(Depth depth) {
+  if (const KvComponent* const kv = cache_.kv()) {
+    const std::size_t wanted = kv->pages_for(depth);
+    if (wanted > table_.size() && !cache_.take_pages(wanted - table_.size(), table_)) return false;
+  }
+  if (const WindowComponent* const window = cache_.window()) {
+    const std::size_t wanted = window->pages_to(depth);
+    const std::size_t end = window_table_.end();
+    if (wanted > end && !cache_.take_pages(wanted - end, window_table_)) return false;
+  }
+  return true;
 }
 
 bool LeaseState::give_up_marks() {
@@ -220,22 +254,34 @@ std::span<const LeaseMark> LeaseState::prepare_marks(Depth to) {
 }
 
 void LeaseState::publish(Depth to) {
-  put_into_tree(to);
+  step_done(to);
+  put_into_tree();
   cache_.check();
 }
 
-NodeId LeaseState::put_into_tree(Depth to) {
+void LeaseState::advance(Depth to) {
+  step_done(to);
+  const WindowComponent* const window = cache_.window();
+  if (!window || !window->can_let_go(window_table_, to)) return;
+  put_into_tree();
+  cache_.check();
+}
+
+NodeId LeaseState::put_into_tree() {
   assert(restored_);
-  advance(to);
-  const NodeId node =
-      cache_.tree().extend(pin_, std::span<const Token>(tokens_).first(to), holdings_, retention_);
+  const std::span<const Token> done = std::span<const Token>(tokens_).first(computed_);
+  const NodeId node = cache_.tree().extend(pin_, done, holdings_, retention_);
   for (StateRows::Mark& mark : rows_.written)
     cache_.states()->attach(node, mark.depth, mark.source, pin_.turn, std::move(mark.row));
   rows_.written.clear();
+  if (WindowComponent* const window = cache_.window()) {
+    window->attach(node, computed_, window_table_);
+    window->let_go(window_table_, computed_);
+  }
   return node;
 }
 
-void LeaseState::advance(Depth to) {
+void LeaseState::step_done(Depth to) {
   assert(to >= computed_ && to <= static_cast<Depth>(tokens_.size()));
   for (StateRows::Mark& mark : rows_.prepared) {
     if (mark.depth <= to) rows_.written.push_back(std::move(mark));
@@ -248,7 +294,7 @@ void LeaseState::advance(Depth to) {
 
 void LeaseState::finish() {
   if (!restored_) return;
-  const NodeId node = put_into_tree(computed_);
+  const NodeId node = put_into_tree();
   if (rows_.running && cache_.config().snapshot.end_snapshot) {
     cache_.states()->attach(node, computed_, MarkSource::end, pin_.turn, std::move(*rows_.running));
     rows_.running.reset();
@@ -258,6 +304,15 @@ void LeaseState::finish() {
 std::optional<std::string> LeaseState::verify() const {
   if (cache_.kv() && table_.size() < cache_.kv()->pages_for(computed_))
     return "a lease lacks pages";
+  if (const WindowComponent* const window = cache_.window()) {
+    const auto lacks = [&](std::size_t from, std::size_t to) {
+      return window_table_.first() > from || window_table_.end() < to;
+    };
+    if (lacks(static_cast<std::size_t>(window->start_of(computed_) / cache_.config().page_size),
+              window->pages_to(computed_)))
+      return "a lease lacks window pages";
+    if (window->can_let_go(window_table_, computed_)) return "a lease has pages before its window";
+  }
   const Tree& tree = cache_.tree();
   Depth depth = pin_.depth;
   for (NodeId at = pin_.node; !tree[at].is_root(); at = tree[at].parent) {
@@ -292,6 +347,7 @@ Depth Lease::computed() const { return state_->computed(); }
 Depth Lease::kv_write_from() const { return state_->kv_write_from(); }
 std::span<const Token> Lease::tokens() const { return state_->tokens(); }
 std::span<const PageId> Lease::pages() const { return state_->pages(); }
+WindowPages Lease::window_pages() const { return state_->window_pages(); }
 std::optional<RowId> Lease::state_row() const { return state_->state_row(); }
 const RestorePlan& Lease::restore_plan() const { return state_->restore_plan(); }
 void Lease::restored() { state_->restored(); }

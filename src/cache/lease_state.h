@@ -1,6 +1,7 @@
 #pragma once
 // What is behind a Lease. Its page table holds a pinned reference for every
-// page index that was reserved; everything is given back by the destructor.
+// page index that was reserved, its window table for those from the window
+// before computed() on; everything is given back by the destructor.
 
 #include <optional>
 #include <span>
@@ -25,6 +26,7 @@ class LeaseState {
   // Pages that the prompt needs beyond the shared ones, and rows that it needs
   // to run.
   std::size_t missing_pages() const;
+  std::size_t missing_window_pages() const;
   std::size_t missing_rows() const;
   // Takes these, which must be free or evictable, marks what is reused as used,
   // and plans the snapshots.
@@ -39,6 +41,7 @@ class LeaseState {
   Depth kv_write_from() const { return kv_write_from_; }
   std::span<const Token> tokens() const { return tokens_; }
   std::span<const PageId> pages() const { return table_.ids(); }
+  WindowPages window_pages() const { return {window_table_.first(), window_table_.ids()}; }
   std::optional<RowId> state_row() const;
   const RestorePlan& restore_plan() const { return restore_plan_; }
   bool in_prompt() const { return computed_ < prompt_length_; }
@@ -64,7 +67,11 @@ class LeaseState {
 
  private:
   void release_sources();
-  NodeId put_into_tree(Depth to);
+  bool reserve_pages(Depth depth);
+  // The step to `to` is done; nothing of it is in the tree yet.
+  void step_done(Depth to);
+  // All that is computed. Returns the node that covers it.
+  NodeId put_into_tree();
   std::optional<RowRef> row_for(const PlannedMark& mark);
   void take_spare();
   // Gives back all rows kept for marks; false if there are none.
@@ -81,8 +88,9 @@ class LeaseState {
   Depth computed_;
   Pin pin_;
   PageTable table_;
+  WindowTable window_table_;
   StateRows rows_;
-  std::vector<Holding*> holdings_;  // those of table_ and rows_ that the model has
+  std::vector<Holding*> holdings_;  // those of these three that the model has
 
   RestorePlan restore_plan_;
   bool restored_ = false;

@@ -63,8 +63,14 @@ ReuseLimit CacheImpl::limit_of(NodeId node, Depth matched, Depth usable,
   const Depth limit = std::min(matched, most);
   if (usable == limit) {
     if (!tree_.went_on(node, matched, tokens[matched])) return ReuseLimit::no_such_prefix;
-    return kv_ ? ReuseLimit::kv_evicted : ReuseLimit::state_evicted;
+    return kv_       ? ReuseLimit::kv_evicted
+           : states_ ? ReuseLimit::state_evicted
+                     : ReuseLimit::window_evicted;
   }
+  // The window is what lacks if all else could be restored at a deeper place.
+  if (window_ &&
+      (states_ ? states_->restorable(tree_.covering(node, limit), limit) : limit) > usable)
+    return ReuseLimit::window_evicted;
   if (states_ && states_->evicted_depth(node, usable, limit) > 0) return ReuseLimit::state_evicted;
   return limit / config_.state_grid * config_.state_grid == usable ? ReuseLimit::below_grid
                                                                    : ReuseLimit::state_not_stored;
@@ -119,6 +125,7 @@ Explanation CacheImpl::explain(const AcquireRequest& request) const {
     const NodeId node = tree_.match(*root, request.tokens).node;
     forks = tree_.forks(node, found.usable, found.matched);
     explanation.forks = tree_.forks(node, 0, found.matched);
+    if (window_) explanation.window = window_->present(node, found.matched);
     if (states_) {
       existing = states_->depths(node, found.usable, found.matched);
       explanation.checkpoints = states_->depths(node, 0, found.matched);
@@ -140,11 +147,13 @@ SnapshotInput CacheImpl::snapshot_input(Depth hit, Depth matched, Depth length,
   SnapshotInput input{.hit = hit, .matched = matched, .length = length, .grid = config_.state_grid};
   const SlotPool<RowId>& rows = states_->pool();
   input.free_share = 1.0 * rows.free() / rows.capacity();
-  if (budget_ && kv_) {
-    const double free =
-        static_cast<double>(budget_->room()) +
-        static_cast<double>(rows.warm()) * static_cast<double>(rows.slot_bytes()) +
-        static_cast<double>(kv_->pool().warm()) * static_cast<double>(kv_->pool().slot_bytes());
+  if (budget_ && (kv_ || window_)) {
+    const auto warm = [](const auto& pool) {
+      return static_cast<double>(pool.warm()) * static_cast<double>(pool.slot_bytes());
+    };
+    double free = static_cast<double>(budget_->room()) + warm(rows);
+    if (kv_) free += warm(kv_->pool());
+    if (window_) free += warm(window_->pool());
     input.free_share = std::min(input.free_share, free / static_cast<double>(budget_->capacity()));
   }
   const auto share = static_cast<std::size_t>(config_.snapshot.path_share * rows.capacity());

@@ -1,5 +1,5 @@
-// Room for pages and rows: free slots first, then other pools' free memory, then what the policy
-// gives up.
+// Room for pages, window pages and rows: free slots first, then other pools' free memory, then what
+// the policy gives up.
 
 #include <algorithm>
 #include <cassert>
@@ -8,11 +8,13 @@
 
 namespace stemma {
 
-bool CacheImpl::budget_fits(std::uint64_t pages, std::uint64_t rows) const {
+bool CacheImpl::budget_fits(const Demand& demand) const {
   if (!budget_) return true;
   std::uint64_t bytes = 0;
-  if (kv_) bytes += (kv_->pool().pinned() + pages) * config_.page_bytes;
-  if (states_) bytes += (states_->pool().pinned() + rows) * config_.row_bytes;
+  if (kv_) bytes += (kv_->pool().pinned() + demand.pages) * config_.page_bytes;
+  if (window_)
+    bytes += (window_->pool().pinned() + demand.window_pages) * config_.window_page_bytes;
+  if (states_) bytes += (states_->pool().pinned() + demand.rows) * config_.row_bytes;
   return bytes <= budget_->capacity();
 }
 
@@ -20,6 +22,12 @@ bool CacheImpl::cool_other(EntryKind kind) {
   if (kv_ && kv_kind_ != kind) {
     if (const auto page = kv_->pool().cool()) {
       cooled_.pages.push_back(*page);
+      return true;
+    }
+  }
+  if (window_ && window_kind_ != kind) {
+    if (const auto page = window_->pool().cool()) {
+      cooled_.window_pages.push_back(*page);
       return true;
     }
   }
@@ -33,7 +41,9 @@ bool CacheImpl::cool_other(EntryKind kind) {
 }
 
 void CacheImpl::evict(EntryId victim, std::uint32_t wanted) {
+  const std::uint32_t used = kv_ ? kv_->pool().evictable() : 0;
   components_[victim.kind]->evict(victim.slot, wanted);
+  if (kv_) counters_.evicted_pages += used - kv_->pool().evictable();
 }
 
 template <class Pool>
@@ -48,7 +58,8 @@ bool CacheImpl::make_available(Pool& pool, EntryKind kind, std::uint64_t count) 
     if (!victim) return false;
     const std::uint64_t wanted = count - pool.available();
     const std::uint64_t bytes = wanted * pool.slot_bytes();
-    const std::uint64_t theirs = victim->kind == kind || !kv_ || config_.page_bytes == 0
+    // Only of a tail of KV can more than one slot be had.
+    const std::uint64_t theirs = victim->kind == kind || !kv_ || victim->kind != kv_kind_
                                      ? wanted
                                      : (bytes + config_.page_bytes - 1) / config_.page_bytes;
     evict(*victim, static_cast<std::uint32_t>(std::min<std::uint64_t>(theirs, 0xFFFFFFFF)));
@@ -59,22 +70,28 @@ bool CacheImpl::make_available(Pool& pool, EntryKind kind, std::uint64_t count) 
 bool CacheImpl::take_pages(std::size_t count, PageTable& table) {
   if (count == 0) return true;
   SlotPool<PageId>& pool = kv_->pool();
-  if (count > std::size_t{pool.free()} + pool.evictable() || !budget_fits(count, 0)) return false;
-  const std::uint32_t used = pool.evictable();
+  if (count > obtainable(pool) || !budget_fits({.pages = count})) return false;
   [[maybe_unused]] const bool available = make_available(pool, kv_kind_, count);
   assert(available);
-  counters_.evicted_pages += used - pool.evictable();
+  for (std::size_t i = 0; i < count; ++i) table.push_back(std::move(*pool.take()));
+  return true;
+}
+
+bool CacheImpl::take_pages(std::size_t count, WindowTable& table) {
+  if (count == 0) return true;
+  SlotPool<WindowPageId>& pool = window_->pool();
+  if (count > obtainable(pool) || !budget_fits({.window_pages = count})) return false;
+  [[maybe_unused]] const bool available = make_available(pool, window_kind_, count);
+  assert(available);
   for (std::size_t i = 0; i < count; ++i) table.push_back(std::move(*pool.take()));
   return true;
 }
 
 std::optional<RowRef> CacheImpl::take_row() {
   SlotPool<RowId>& pool = states_->pool();
-  if (pool.free() + pool.evictable() == 0 || !budget_fits(0, 1)) return std::nullopt;
-  const std::uint32_t used = kv_ ? kv_->pool().evictable() : 0;
+  if (obtainable(pool) == 0 || !budget_fits({.rows = 1})) return std::nullopt;
   [[maybe_unused]] const bool available = make_available(pool, state_kind_, 1);
   assert(available);
-  if (kv_) counters_.evicted_pages += used - kv_->pool().evictable();
   return pool.take();
 }
 
@@ -85,7 +102,7 @@ std::optional<RowRef> CacheImpl::row_for_mark(NodeId node, const PlannedMark& ma
     if (pool.available() == 0 || (pool.available() - 1) * 4 < pool.capacity()) return std::nullopt;
     return pool.take();
   }
-  if (!budget_fits(0, 1)) return std::nullopt;
+  if (!budget_fits({.rows = 1})) return std::nullopt;
   if (pool.available() == 0) {
     while (pool.free() > 0 && pool.available() == 0 && cool_other(state_kind_)) {
     }
@@ -108,9 +125,7 @@ void CacheImpl::count_marks(std::size_t taken, std::size_t skipped) {
 
 void CacheImpl::flush() {
   constexpr unsigned kAll = (1u << kEntryKinds) - 1;
-  const std::uint32_t used = kv_ ? kv_->pool().evictable() : 0;
   while (const auto victim = policy_->victim(kAll)) evict(*victim, 0xFFFFFFFF);
-  if (kv_) counters_.evicted_pages += used - kv_->pool().evictable();
   forget_empty_namespaces();
   check();
 }

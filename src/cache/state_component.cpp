@@ -87,6 +87,8 @@ EntryInfo StateComponent::info(RowId row) const {
   } else if (checkpoint.depth == node.end && tree_.nodes().is_fork(checkpoint.node)) {
     info.place = EntryPlace::fork;
   }
+  // One that lacks its window saves nothing.
+  if (tree_.restorable(checkpoint.node, checkpoint.depth) < checkpoint.depth) info.cost = 0;
   info.priority = checkpoint.priority;
   info.retain_until = checkpoint.retain_until;
   info.last_token = node.tokens()[checkpoint.depth - node.start - 1];
@@ -102,7 +104,8 @@ bool StateComponent::at_path_end(RowId row) const {
 EntryInfo StateComponent::candidate(NodeId node, Depth depth, MarkSource source) const {
   EntryInfo info;
   info.depth = depth;
-  info.cost = cost_.of(tree_.restorable(tree_.covering(node, depth), depth), depth);
+  const Depth known = std::min(depth, tree_[node].end);  // of the path
+  info.cost = cost_.of(tree_.restorable(tree_.covering(node, known), known), depth);
   info.bytes = static_cast<double>(pool_.slot_bytes());
   info.last_used = tree_.clock();
   info.place = source == MarkSource::branch   ? EntryPlace::fork

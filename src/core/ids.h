@@ -13,8 +13,18 @@ using Token = std::int32_t;
 // token i is "the row at depth i".
 using Depth = std::int32_t;
 
+// The depths in (from, to] of a path.
+struct DepthRange {
+  Depth from;
+  Depth to;
+  bool operator==(const DepthRange&) const = default;
+};
+
 // A fixed number of token slots of KV over all attention layers.
 enum class PageId : std::uint32_t {};
+
+// The same of the layers with a sliding window, which have pages of their own.
+enum class WindowPageId : std::uint32_t {};
 
 // One recurrent state over all recurrent layers: a running sequence's, or a checkpoint's.
 enum class RowId : std::uint32_t {};

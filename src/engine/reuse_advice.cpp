@@ -25,6 +25,9 @@ std::string_view advice_on(ReuseLimit limit) {
     case ReuseLimit::below_grid:
       return "Nothing to do: this device stores states at multiples of a fixed number of tokens, "
              "and all up to the last of them was reused.";
+    case ReuseLimit::window_evicted:
+      return "It was known, but the KV that layers with a sliding window need there made room for "
+             "others: raise --cache-memory, or send a higher priority with prompts worth keeping.";
   }
   return {};
 }

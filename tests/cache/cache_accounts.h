@@ -1,7 +1,7 @@
 #pragma once
-// What a cache's numbers must be, counted from outside: which pages and rows the running sequences
-// can see are the pinned ones, and a slot is resident from when somebody got it until it was
-// cooled.
+// What a cache's numbers must be, counted from outside: which pages, window pages and rows the
+// running sequences can see are the pinned ones, and a slot is resident from when somebody got it
+// until it was cooled.
 //
 // Costs: O(slots that a sequence has) a change, O(1) a comparison.
 
@@ -18,22 +18,30 @@ namespace stemma {
 class CacheAccounts {
  public:
   explicit CacheAccounts(const CacheConfig& config)
-      : config_(config), pages_(config.page_count), rows_(config.row_count) {}
+      : config_(config),
+        pages_(config.page_count),
+        window_pages_(config.window_page_count),
+        rows_(config.row_count) {}
 
   // A sequence, by a number of the caller's, is new or has gone on.
   void update(std::uint64_t number, const SimulatedEngine::Sequence& sequence) {
     Held now;
     const Lease& lease = sequence.lease;
     for (const PageId page : lease.pages()) now.pages.push_back(index_of(page));
+    for (const WindowPageId page : lease.window_pages().ids)
+      now.window_pages.push_back(index_of(page));
     if (const auto row = lease.state_row()) now.rows.push_back(index_of(*row));
     if (!sequence.restored) {
       if (const auto& copy = lease.restore_plan().page_copy)
         now.pages.push_back(index_of(copy->from));
+      if (const auto& copy = lease.restore_plan().window_copy)
+        now.window_pages.push_back(index_of(copy->from));
       if (const auto& row = lease.restore_plan().state_from) now.rows.push_back(index_of(*row));
     }
     for (const LeaseMark& mark : sequence.prepared) now.rows.push_back(index_of(mark.row));
     for (const LeaseMark& mark : sequence.written) now.rows.push_back(index_of(mark.row));
     for (const auto slot : now.pages) pages_.pin(slot);
+    for (const auto slot : now.window_pages) window_pages_.pin(slot);
     for (const auto slot : now.rows) rows_.pin(slot);
     drop(number);
     held_[number] = std::move(now);
@@ -44,6 +52,7 @@ class CacheAccounts {
   }
   void cooled(const Cache::Cooled& cooled) {
     for (const PageId page : cooled.pages) pages_.cool(index_of(page));
+    for (const WindowPageId page : cooled.window_pages) window_pages_.cool(index_of(page));
     for (const RowId row : cooled.rows) rows_.cool(index_of(row));
   }
 
@@ -54,11 +63,13 @@ class CacheAccounts {
     const std::uint32_t unseen = spare ? static_cast<std::uint32_t>(held_.size()) : 0;
     if (stats.leases != held_.size()) return "leases: " + std::to_string(stats.leases);
     if (auto wrong = compare("pages", stats.pages, pages_, 0)) return wrong;
+    if (auto wrong = compare("window pages", stats.window_pages, window_pages_, 0)) return wrong;
     if (auto wrong = compare("rows", stats.rows, rows_, unseen)) return wrong;
     if (config_.budget_bytes == 0) return std::nullopt;
     if (stats.budget_free_bytes > config_.budget_bytes) return "the budget is overdrawn";
-    const std::uint64_t resident =
-        pages_.resident * config_.page_bytes + rows_.resident * config_.row_bytes;
+    const std::uint64_t resident = pages_.resident * config_.page_bytes +
+                                   window_pages_.resident * config_.window_page_bytes +
+                                   rows_.resident * config_.row_bytes;
     const std::uint64_t used = config_.budget_bytes - stats.budget_free_bytes;
     if (resident > used || (!spare && resident < used))
       return "resident bytes are " + std::to_string(resident) + ", counted " + std::to_string(used);
@@ -68,6 +79,7 @@ class CacheAccounts {
  private:
   struct Held {
     std::vector<std::uint32_t> pages;
+    std::vector<std::uint32_t> window_pages;
     std::vector<std::uint32_t> rows;
   };
   struct Slots {
@@ -104,11 +116,13 @@ class CacheAccounts {
     const auto held = held_.find(number);
     if (held == held_.end()) return;
     for (const auto slot : held->second.pages) pages_.unpin(slot);
+    for (const auto slot : held->second.window_pages) window_pages_.unpin(slot);
     for (const auto slot : held->second.rows) rows_.unpin(slot);
   }
 
   const CacheConfig config_;
   Slots pages_;
+  Slots window_pages_;
   Slots rows_;
   std::unordered_map<std::uint64_t, Held> held_;
 };

@@ -2,10 +2,10 @@
 // settings; pools of fixed size, one shared budget, and plenty (random_load.h).
 //
 // What is compared: hits and counts with a set of all prefixes ever published (cache_reference.h),
-// the pools' accounts with what running sequences can see (cache_accounts.h), every page and state
-// row that a sequence reads with its tokens (simulated_engine.h), what the cache tells its policy
-// and the victims it gets with the policy's interface (checked_policy.h), and the cache's own
-// invariants.
+// the pools' accounts with what running sequences can see (cache_accounts.h), every page, window
+// page and state row that a sequence reads with its tokens (simulated_engine.h), what the cache
+// tells its policy and the victims it gets with the policy's interface (checked_policy.h), and the
+// cache's own invariants.
 
 #include <cstdlib>
 #include <iostream>
@@ -50,18 +50,15 @@ TEST_P(CacheProperty, HoldsAfterEveryOperation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, CacheProperty,
-                         testing::Combine(testing::ValuesIn(kPolicies),
-                                          testing::Values(Model::attention, Model::recurrent,
-                                                          Model::both),
+                         testing::Combine(testing::ValuesIn(kPolicies), testing::ValuesIn(kModels),
                                           testing::Values(Memory::tight)));
 INSTANTIATE_TEST_SUITE_P(OneBudget, CacheProperty,
                          testing::Combine(testing::ValuesIn(kPolicies),
-                                          testing::Values(Model::both),
+                                          testing::Values(Model::both, Model::window_attention,
+                                                          Model::window_recurrent, Model::all),
                                           testing::Values(Memory::shared_budget)));
 INSTANTIATE_TEST_SUITE_P(Plenty, CacheProperty,
-                         testing::Combine(testing::Values("value"),
-                                          testing::Values(Model::attention, Model::recurrent,
-                                                          Model::both),
+                         testing::Combine(testing::Values("value"), testing::ValuesIn(kModels),
                                           testing::Values(Memory::plentiful)));
 
 // STEMMA_CACHE_OPERATIONS says how many; STEMMA_CACHE_SEED where to start.
@@ -80,10 +77,7 @@ TEST(CacheProperty, HoldsOverMillionsOfOperations) {
     Random random(seed);
     const Memory memory = random.of({Memory::tight, Memory::tight, Memory::shared_budget,
                                      Memory::shared_budget, Memory::plentiful});
-    const Model model =
-        memory == Memory::shared_budget
-            ? Model::both
-            : random.of({Model::attention, Model::recurrent, Model::both, Model::both});
+    const Model model = kModels[random.index(kModels.size())];
     const LoadSetting setting = random_setting(random, model, memory);
     const int operations = memory == Memory::plentiful ? 1'000 : 10'000;
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + testing::PrintToString(setting));
@@ -101,21 +95,26 @@ TEST(CacheProperty, HoldsOverMillionsOfOperations) {
     sum.marks_taken += stats.marks_taken;
     sum.marks_skipped += stats.marks_skipped;
     sum.evicted_pages += stats.evicted_pages;
+    sum.evicted_window_pages += stats.evicted_window_pages;
     sum.evicted_checkpoints += stats.evicted_checkpoints;
+    for (int limit = 0; limit < kReuseLimits; ++limit) sum.limits[limit] += stats.limits[limit];
   }
   std::cout << done << " operations on " << caches << " caches: " << sum.lookups << " leases, "
             << sum.hit_tokens << " of " << sum.prompt_tokens << " tokens reused, waits "
             << sum.waits_in_flight << "/" << sum.waits_no_pages << "/" << sum.waits_no_rows
             << ", marks " << sum.marks_taken << " taken, " << sum.marks_skipped
-            << " skipped, evicted " << sum.evicted_pages << " pages, " << sum.evicted_checkpoints
-            << " checkpoints\n";
+            << " skipped, evicted " << sum.evicted_pages << " pages, " << sum.evicted_window_pages
+            << " window pages, " << sum.evicted_checkpoints << " checkpoints\n";
   EXPECT_GT(sum.hit_tokens, 0u);
   EXPECT_GT(sum.waits_in_flight, 0u);
   EXPECT_GT(sum.waits_no_pages, 0u);
   EXPECT_GT(sum.waits_no_rows, 0u);
   EXPECT_GT(sum.marks_skipped, 0u);
   EXPECT_GT(sum.evicted_pages, 0u);
+  EXPECT_GT(sum.evicted_window_pages, 0u);
   EXPECT_GT(sum.evicted_checkpoints, 0u);
+  for (int limit = 0; limit < kReuseLimits; ++limit)
+    EXPECT_GT(sum.limits[limit], 0u) << name_of(static_cast<ReuseLimit>(limit));
 }
 
 }  // namespace

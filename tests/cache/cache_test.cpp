@@ -656,6 +656,21 @@ TEST(Config, IsChecked) {
   EXPECT_EQ(reason([](CacheConfig& c) { c.page_bytes = 0; }),
             "cache: page_bytes must be at least 1");
   EXPECT_EQ(reason([](CacheConfig& c) { c.row_bytes = 0; }), "cache: row_bytes must be at least 1");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.window = -1; }),
+            "cache: window is -1; it must be at least 1, or 0 for none");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.window = 4; }),
+            "cache: window and window_page_count must be 0 both or neither");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.window_page_count = 4; }),
+            "cache: window and window_page_count must be 0 both or neither");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.window_page_count = 0xFFFFFFFF; }),
+            "cache: window_page_count is 4294967295; it must be at most 4294967294");
+  EXPECT_EQ(reason([](CacheConfig& c) { c.window_step = 0; }),
+            "cache: window_step is 0; it must be at least 1");
+  EXPECT_EQ(reason([](CacheConfig& c) {
+              c.window = c.window_page_count = 4;
+              c.window_page_bytes = 0;
+            }),
+            "cache: window_page_bytes must be at least 1");
   EXPECT_EQ(reason([](CacheConfig& c) { c.eviction = "fifo"; }),
             "unknown eviction policy fifo; known are value, lru, lfu, slru, "
             "priority, marconi (or "

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <memory>
 #include <unordered_set>
 #include <utility>
@@ -56,6 +57,9 @@ class CheckedPolicy final : public EvictionPolicy {
     clock_ = clock;
     policy_->advance(clock, now_seconds);
   }
+
+  // Entries of a kind that it may name.
+  std::size_t known(EntryKind kind) const { return known_[kind].size(); }
 
  private:
   void check(const EntryInfo& info) {

@@ -25,7 +25,22 @@ inline constexpr std::array kPolicies{"value",    "lru",     "lfu",       "slru"
                                       "priority", "marconi", "marconi:0", "seglen"};
 
 enum class Memory { tight, shared_budget, plentiful };  // plentiful: nothing is ever evicted
-enum class Model { attention, recurrent, both };
+// Which layers a model has: bits.
+enum class Model {
+  attention = 1,
+  recurrent = 2,
+  both = 3,
+  window = 4,
+  window_attention = 5,
+  window_recurrent = 6,
+  all = 7,
+};
+inline bool has(Model model, Model layers) {
+  return (static_cast<int>(model) & static_cast<int>(layers)) != 0;
+}
+inline constexpr std::array kModels{
+    Model::attention,        Model::recurrent,        Model::both, Model::window,
+    Model::window_attention, Model::window_recurrent, Model::all};
 
 struct LoadSetting {
   CacheConfig config;
@@ -45,11 +60,13 @@ inline void PrintTo(const LoadSetting& s, std::ostream* out) {
   const SnapshotSettings& n = c.snapshot;
   *out << c.eviction << ", strategy " << static_cast<int>(c.strategy) << ", pages " << c.page_count
        << " of " << c.page_size << " tokens and " << c.page_bytes << " bytes, rows " << c.row_count
-       << " of " << c.row_bytes << " bytes, budget " << c.budget_bytes << ", grid " << c.state_grid
-       << ", wait " << c.wait_threshold << ", intervals " << n.periodic_interval << "/"
-       << n.idle_interval << "/" << n.generation_interval << ", ladder " << n.ladder_start
-       << ", offsets " << n.offsets_from_start.size() << "+" << n.offsets_from_end.size()
-       << ", branch " << n.branch_snapshot << ", message " << n.message_snapshot << ", repeat "
+       << " of " << c.row_bytes << " bytes, window " << c.window << " in " << c.window_page_count
+       << " pages of " << c.window_page_bytes << " bytes, steps of " << c.window_step << ", budget "
+       << c.budget_bytes << ", grid " << c.state_grid << ", wait " << c.wait_threshold
+       << ", intervals " << n.periodic_interval << "/" << n.idle_interval << "/"
+       << n.generation_interval << ", ladder " << n.ladder_start << ", offsets "
+       << n.offsets_from_start.size() << "+" << n.offsets_from_end.size() << ", branch "
+       << n.branch_snapshot << ", message " << n.message_snapshot << ", repeat "
        << n.repeat_snapshot << ", end " << n.end_snapshot << ", share " << n.path_share
        << ", longest " << s.longest << ", alphabet " << s.alphabet << ", stems " << s.stems
        << ", running " << s.most_running << ", namespaces " << s.namespaces
@@ -110,17 +127,33 @@ inline LoadSetting random_setting(Random& random, Model model, Memory memory) {
   const auto some = [&](std::uint32_t least) {
     return least + static_cast<std::uint32_t>(random.index(4 * least + 1));
   };
-  if (model != Model::recurrent)
+  if (has(model, Model::attention))
     c.page_count = memory == Memory::plentiful ? 1000 * pages : some(pages);
-  if (model != Model::attention)
+  std::uint32_t window_pages = 0;  // of one sequence
+  if (has(model, Model::window)) {
+    c.window = random.of<Depth>({1, 2, 3, 5, 8, 17, 40, 1000});
+    c.window_step = random.of<Depth>({1, 2, 4, 16, 512});
+    c.window_page_bytes = random.of<std::uint64_t>({1, 3, 16});
+    const int stretch = c.window + c.window_step;
+    window_pages =
+        std::min(pages, static_cast<std::uint32_t>((stretch + c.page_size - 2) / c.page_size + 1));
+    c.window_page_count = memory == Memory::plentiful ? 1000 * pages : some(window_pages);
+  }
+  if (has(model, Model::recurrent))
     c.row_count =
         memory == Memory::plentiful ? 12000 : random.of<std::uint32_t>({1, 2, 2, 3, 6, 8, 30});
   if (memory == Memory::shared_budget) {
     // Room for one sequence at least, and counts that can not all be resident.
-    c.budget_bytes =
-        some(pages) * c.page_bytes + c.row_bytes * random.of<std::uint64_t>({1, 2, 5, 20});
-    c.page_count = static_cast<std::uint32_t>(c.budget_bytes / c.page_bytes);
-    c.row_count = static_cast<std::uint32_t>(c.budget_bytes / c.row_bytes);
+    if (has(model, Model::attention)) c.budget_bytes += some(pages) * c.page_bytes;
+    if (has(model, Model::window)) c.budget_bytes += some(window_pages) * c.window_page_bytes;
+    if (has(model, Model::recurrent))
+      c.budget_bytes += c.row_bytes * random.of<std::uint64_t>({1, 2, 5, 20});
+    const auto most = [&](std::uint64_t bytes) {
+      return static_cast<std::uint32_t>(c.budget_bytes / bytes);
+    };
+    if (has(model, Model::attention)) c.page_count = most(c.page_bytes);
+    if (has(model, Model::window)) c.window_page_count = most(c.window_page_bytes);
+    if (has(model, Model::recurrent)) c.row_count = most(c.row_bytes);
   }
   return s;
 }
@@ -132,7 +165,7 @@ class RandomLoad {
         config_(setting.config),
         random_(random),
         engine_(config_),
-        cache_(make_cache(setting)),
+        cache_(make_cache(setting, policy_)),
         reference_(config_),
         accounts_(config_) {}
 
@@ -160,14 +193,21 @@ class RandomLoad {
     std::vector<Token> asked;  // last
   };
 
-  static std::unique_ptr<Cache> make_cache(const LoadSetting& setting) {
+  static std::unique_ptr<Cache> make_cache(const LoadSetting& setting,
+                                           const CheckedPolicy*& watch) {
     if (!setting.checked_policy) return Cache::create(setting.config).value();
-    auto policy = make_eviction_policy(setting.config.eviction).value();
-    return Cache::create(setting.config, std::make_unique<CheckedPolicy>(std::move(policy)))
-        .value();
+    auto policy =
+        std::make_unique<CheckedPolicy>(make_eviction_policy(setting.config.eviction).value());
+    watch = policy.get();
+    return Cache::create(setting.config, std::move(policy)).value();
   }
   bool plentiful() const { return setting_.memory == Memory::plentiful; }
   bool states() const { return config_.row_count > 0; }
+  // How deep a lease may compute in its next step.
+  Depth reach(const Lease& lease) const {
+    const auto length = static_cast<Depth>(lease.tokens().size());
+    return config_.window > 0 ? std::min(length, lease.computed() + config_.window_step) : length;
+  }
   bool takes_marks() const { return states() && config_.strategy != SchedulerStrategy::no_buffer; }
 
   void one() {
@@ -253,6 +293,8 @@ class RandomLoad {
       ASSERT_EQ(before.checkpoints, after.checkpoints);
       ASSERT_EQ(before.cached_tokens, after.cached_tokens);
       ASSERT_EQ(before.pages.free, after.pages.free);
+      ASSERT_EQ(before.window_pages.free, after.window_pages.free);
+      ASSERT_EQ(before.evicted_window_pages, after.evicted_window_pages);
       ASSERT_EQ(before.rows.free, after.rows.free);
       ASSERT_FALSE(running_.empty()) << "it waits for nobody";
       if (*reason == WaitReason::prefix_in_flight) {
@@ -278,6 +320,14 @@ class RandomLoad {
     Running& sequence = running_.back();
     ASSERT_EQ(sequence.lease.pages().size(),
               config_.page_count > 0 ? (length + config_.page_size - 1) / config_.page_size : 0);
+    if (config_.window > 0) {
+      const WindowPages window = sequence.lease.window_pages();
+      const Depth from = std::max(0, sequence.lease.hit() - config_.window);
+      ASSERT_EQ(window.first, static_cast<std::size_t>(from / config_.page_size));
+      ASSERT_EQ(window.first + window.ids.size(),
+                static_cast<std::size_t>((reach(sequence.lease) + config_.page_size - 1) /
+                                         config_.page_size));
+    }
     if (!random_.one_in(4)) restore(sequence);
     accounts_.update(sequence.number, sequence);
     note_cooled();
@@ -300,9 +350,13 @@ class RandomLoad {
     const bool state = lookup.limit == ReuseLimit::state_evicted ||
                        lookup.limit == ReuseLimit::state_not_stored ||
                        lookup.limit == ReuseLimit::below_grid;
-    const bool kv = config_.page_count > 0;  // else paths go with their last state
-    ASSERT_TRUE(state ? lookup.usable < most || !kv : lookup.usable == most);
+    const bool window = lookup.limit == ReuseLimit::window_evicted;
+    ASSERT_TRUE(!state || states());
+    ASSERT_TRUE(!window || config_.window > 0);
+    const bool kv = config_.page_count > 0;  // else paths go with the last that is kept there
+    ASSERT_TRUE(state || window ? lookup.usable < most || !kv : lookup.usable == most);
     if (plentiful()) {
+      ASSERT_FALSE(window);
       ASSERT_NE(lookup.limit, ReuseLimit::kv_evicted);
       ASSERT_NE(lookup.limit, ReuseLimit::state_evicted);
     }
@@ -315,6 +369,24 @@ class RandomLoad {
     if (states() && lookup.usable > 0) {
       ASSERT_TRUE(std::binary_search(explanation.checkpoints.begin(), explanation.checkpoints.end(),
                                      lookup.usable));
+    }
+    if (config_.window > 0) {
+      // The window limits where all else could be restored at a deeper place.
+      const Depth most = std::min(lookup.matched, explanation.length - 1);
+      const auto& stored = explanation.checkpoints;
+      const bool deeper = states()
+                              ? std::upper_bound(stored.begin(), stored.end(), most) !=
+                                    std::upper_bound(stored.begin(), stored.end(), lookup.usable)
+                              : lookup.usable < most;
+      ASSERT_EQ(lookup.limit == ReuseLimit::window_evicted,
+                deeper || (lookup.limit == ReuseLimit::window_evicted && lookup.usable == most));
+    }
+    Depth before = -1;
+    for (const DepthRange range : explanation.window) {
+      ASSERT_GT(range.from, before) << "they are apart";
+      ASSERT_GT(range.to, range.from);
+      ASSERT_LE(range.to, lookup.matched);
+      before = range.to;
     }
     ASSERT_TRUE(takes_marks() || explanation.planned.empty());
     for (const PlannedMark& mark : explanation.planned) {
@@ -338,6 +410,8 @@ class RandomLoad {
     const Cache::Cooled cooled = cache_->take_cooled();
     accounts_.cooled(cooled);
     pending_.pages.insert(pending_.pages.end(), cooled.pages.begin(), cooled.pages.end());
+    pending_.window_pages.insert(pending_.window_pages.end(), cooled.window_pages.begin(),
+                                 cooled.window_pages.end());
     pending_.rows.insert(pending_.rows.end(), cooled.rows.begin(), cooled.rows.end());
   }
 
@@ -352,8 +426,9 @@ class RandomLoad {
       lease.append(random_.below(setting_.alphabet));
     }
     const auto length = static_cast<Depth>(lease.tokens().size());
+    const Depth furthest = reach(lease);
     const std::uint32_t pinned = cache_->stats().rows.pinned;
-    const bool room = lease.reserve(length);
+    const bool room = lease.reserve(furthest);
     if (cache_->stats().rows.pinned < pinned) {  // rows for its own marks gave way
       ASSERT_EQ(setting_.memory, Memory::shared_budget);
       sequence.prepared.clear();
@@ -362,11 +437,12 @@ class RandomLoad {
     accounts_.update(sequence.number, sequence);
     note_cooled();
     if (running_.size() == 1) {
-      ASSERT_EQ(room, cache_->fits(length)) << "a lone lease grows as far as fits() says";
+      ASSERT_TRUE(room || !cache_->fits(length)) << "a lone lease grows as far as fits() says";
+      ASSERT_TRUE(!room || config_.window > 0 || cache_->fits(length)) << "and no further";
     }
     if (!room) return end(index, true);
 
-    const Depth to = lease.computed() + 1 + random_.below(length - lease.computed());
+    const Depth to = lease.computed() + 1 + random_.below(furthest - lease.computed());
     engine_.prepare(sequence, to);
     accounts_.update(sequence.number, sequence);
     give_back_memory();
@@ -380,19 +456,23 @@ class RandomLoad {
     sequence.written.insert(sequence.written.end(), sequence.prepared.begin(),
                             sequence.prepared.end());
     sequence.prepared.clear();
+    const std::size_t window_first = lease.window_pages().first;
     if (outcome == 1) {
       lease.advance(to);
+      // Pages are let go when they are published, and at no other time.
+      if (lease.window_pages().first != window_first) note_published(sequence, window_first);
     } else {
       lease.publish(to);
-      note_published(sequence);
+      note_published(sequence, window_first);
     }
     accounts_.update(sequence.number, sequence);
     engine_.check(sequence);
   }
 
-  void note_published(Running& sequence) {
+  void note_published(Running& sequence, std::size_t window_first) {
     const std::vector<std::uint64_t>& hashes = SimulatedEngine::hashes(sequence);
-    reference_.publish(hashes, sequence.lease.computed());
+    reference_.publish(hashes, sequence.lease.computed(), window_first,
+                       cache_->stats().evicted_window_pages);
     for (const LeaseMark& mark : sequence.written) reference_.store(hashes[mark.depth]);
     sequence.written.clear();
   }
@@ -409,7 +489,7 @@ class RandomLoad {
     if (sequence.lease.computed() > 0) reference_.remember(sequence.ns, tokens);
     if (!finish) return;
     if (sequence.restored) {
-      note_published(sequence);
+      note_published(sequence, sequence.lease.window_pages().first);
       const Depth depth = sequence.lease.computed();
       if (states() && config_.snapshot.end_snapshot && depth > 0)
         reference_.store(SimulatedEngine::hashes(sequence)[depth]);
@@ -421,12 +501,14 @@ class RandomLoad {
     cache_->flush();
     const CacheStats stats = cache_->stats();
     ASSERT_EQ(stats.pages.evictable, 0u) << "what no lease holds is gone";
+    ASSERT_EQ(stats.window_pages.evictable, 0u);
     ASSERT_EQ(stats.rows.evictable, 0u);
     if (!running_.empty()) return;
     ASSERT_EQ(stats.nodes, 0u);
     ASSERT_EQ(stats.cached_tokens, 0u);
     ASSERT_EQ(stats.checkpoints, 0u);
     ASSERT_EQ(stats.pages.free, config_.page_count);
+    ASSERT_EQ(stats.window_pages.free, config_.window_page_count);
     ASSERT_EQ(stats.rows.free, config_.row_count);
   }
 
@@ -434,8 +516,18 @@ class RandomLoad {
     const CacheStats stats = cache_->stats();
     ASSERT_EQ(accounts_.differ(stats), std::nullopt);
     ASSERT_EQ(reference_.miscounted(stats), std::nullopt);
+    if (policy_) {  // window pages and states are entries one by one, if nobody uses them
+      const bool window = config_.window > 0;
+      const int states_kind = window + (config_.page_count > 0);
+      if (window) {
+        ASSERT_EQ(policy_->known(0), stats.window_pages.evictable);
+      }
+      if (states()) {
+        ASSERT_EQ(policy_->known(static_cast<EntryKind>(states_kind)), stats.rows.evictable);
+      }
+    }
     if (plentiful() && !running_.empty()) {
-      ASSERT_EQ(stats.evicted_pages + stats.evicted_checkpoints, 0u);
+      ASSERT_EQ(stats.evicted_pages + stats.evicted_window_pages + stats.evicted_checkpoints, 0u);
     }
   }
 
@@ -449,6 +541,7 @@ class RandomLoad {
   const CacheConfig config_;
   Random& random_;
   SimulatedEngine engine_;
+  const CheckedPolicy* policy_ = nullptr;  // if there is one
   const std::unique_ptr<Cache> cache_;
   CacheReference reference_;
   CacheAccounts accounts_;

@@ -1,5 +1,6 @@
 // Why a prompt reuses no more: the reason that no server on a CPU can give, whose kernels store
-// states at every depth. The others are provoked over HTTP (tests/e2e/test_cache_reasons.py).
+// states at every depth. The others are provoked over HTTP (tests/e2e/test_cache_reasons.py), that
+// of sliding windows in window_component_test.cpp.
 
 #include <numeric>
 #include <variant>

@@ -2,6 +2,7 @@
 // Short stories about a cache: prompts by number, a cache whose engine computes what is asked of
 // it, and the usual configurations.
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -43,7 +44,10 @@ inline SnapshotSettings no_snapshots() {
 
 // A cache with an engine that computes what is asked of it.
 struct Bench {
-  explicit Bench(CacheConfig config) : engine(config), cache(Cache::create(config).value()) {
+  explicit Bench(CacheConfig config)
+      : engine(config),
+        cache(Cache::create(config).value()),
+        window_step(config.window > 0 ? config.window_step : 0) {
     ns = cache->namespace_for("model");
   }
 
@@ -74,11 +78,22 @@ struct Bench {
     verify();
   }
 
+  // All tokens of a sequence, in one step, or in as many as a window asks for.
+  void compute(SimulatedEngine::Sequence& sequence) {
+    const auto length = static_cast<Depth>(sequence.lease.tokens().size());
+    const Depth most = window_step > 0 ? window_step : length;
+    while (sequence.lease.computed() < length) {
+      const Depth to = std::min(length, sequence.lease.computed() + most);
+      ASSERT_TRUE(sequence.lease.reserve(to));
+      step(sequence, to);
+    }
+  }
+
   // A whole request without output; how much it reused.
   Depth visit(const Tokens& tokens, const std::vector<Depth>& message_ends = {}) {
     SimulatedEngine::Sequence sequence = start(tokens, message_ends);
     const Depth hit = sequence.lease.hit();
-    step(sequence, static_cast<Depth>(tokens.size()));
+    compute(sequence);
     finish(std::move(sequence));
     return hit;
   }
@@ -88,6 +103,7 @@ struct Bench {
   SimulatedEngine engine;
   std::unique_ptr<Cache> cache;
   NamespaceId ns;
+  const Depth window_step;  // 0: without a window
 };
 
 inline CacheConfig hybrid(int page_size = 16, std::uint32_t pages = 100, std::uint32_t rows = 100) {
@@ -101,6 +117,14 @@ inline CacheConfig hybrid(int page_size = 16, std::uint32_t pages = 100, std::ui
 
 inline CacheConfig attention_only(int page_size = 16, std::uint32_t pages = 100) {
   return hybrid(page_size, pages, 0);
+}
+
+// Layers with a sliding window beside others, and steps of a page.
+inline CacheConfig with_window(CacheConfig config, Depth window, std::uint32_t pages) {
+  config.window = window;
+  config.window_page_count = pages;
+  config.window_step = config.page_size;
+  return config;
 }
 
 inline WaitReason waits(const std::variant<Lease, WaitReason>& answer) {

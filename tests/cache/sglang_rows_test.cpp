@@ -5,9 +5,11 @@
 //
 // Rows without a test here:
 //   T2             which layer is the how-many-eth: models/ and memory/ lay out buffers; no such
-//   map here T12 T15 T21 T24 T25 K5   not in the notes T20            skips a lock on decode:
-//   nothing is locked while decoding (T17 shows when it ends) T26 T27        sliding-window KV: no
-//   model with it runs yet K1 (metadata)  an NPU kernel's argument; the depth itself is in K1 below
+//                  map here
+//   T12 T15 T21 T24 T25 K5   not in the notes
+//   T20            skips a lock on decode: nothing is locked while decoding (T17)
+//   T26 T27        sliding-window KV: window_component_test.cpp
+//   K1 (metadata)  an NPU kernel's argument; the depth itself is in K1 below
 //   K2             indices into a GPU kernel's scratch of chunk states; our kernels store at marks
 //   H1 H3-H13      host tier: there is none yet; H2's second half is T11
 //   H14            events: there are none yet

@@ -36,6 +36,7 @@ class SimulatedEngine {
   explicit SimulatedEngine(const CacheConfig& config)
       : config_(config),
         kv_(static_cast<std::size_t>(config.page_count) * config.page_size),
+        window_kv_(static_cast<std::size_t>(config.window_page_count) * config.page_size),
         states_(config.row_count) {}
 
   // One running request.
@@ -64,6 +65,9 @@ class SimulatedEngine {
     for (const PageId page : cooled.pages) {
       for (int slot = 0; slot < config_.page_size; ++slot) kv(page, slot) = kLost;
     }
+    for (const WindowPageId page : cooled.window_pages) {
+      for (int slot = 0; slot < config_.page_size; ++slot) window_kv(page, slot) = kLost;
+    }
     for (const RowId row : cooled.rows) state(row) = kLost;
   }
 
@@ -76,12 +80,17 @@ class SimulatedEngine {
     if (const auto& copy = plan.page_copy) {
       for (int slot = 0; slot < copy->slots; ++slot) kv(copy->to, slot) = kv(copy->from, slot);
     }
+    if (const auto& copy = plan.window_copy) {
+      for (int slot = 0; slot < copy->slots; ++slot)
+        window_kv(copy->to, slot) = window_kv(copy->from, slot);
+    }
     lease.restored();
     sequence.restored = true;
     check(sequence);
   }
 
-  // KV of all depths computed or reused, and the state, hold what the tokens say.
+  // KV of all depths computed or reused, that of the window, and the state hold what the tokens
+  // say.
   void check(Sequence& sequence) const {
     const Lease& lease = sequence.lease;
     const std::vector<std::uint64_t>& expected = hashes(sequence);
@@ -91,6 +100,14 @@ class SimulatedEngine {
       for (Depth depth = 0; depth < to; ++depth) {
         if (kv_at(lease, depth) != expected[depth + 1])
           FAIL() << "the KV at depth " << depth << " is not that of the tokens";
+      }
+    }
+    if (config_.window > 0) {
+      const Depth computed = lease.computed();
+      const Depth to = sequence.restored ? computed : computed / size() * size();
+      for (Depth depth = std::max(0, computed - config_.window); depth < to; ++depth) {
+        if (window_at(lease, depth) != expected[depth + 1])
+          FAIL() << "the window's KV at depth " << depth << " is not that of the tokens";
       }
     }
     if (const auto row = lease.state_row(); row && sequence.restored) {
@@ -127,6 +144,11 @@ class SimulatedEngine {
       for (Depth depth = std::max(lease.computed(), lease.kv_write_from()); depth < to; ++depth)
         kv(lease.pages()[depth / size()], depth % size()) = values[depth + 1];
     }
+    if (config_.window > 0) {
+      const WindowPages pages = lease.window_pages();
+      for (Depth depth = lease.computed(); depth < to; ++depth)
+        window_kv(pages.ids[depth / size() - pages.first], depth % size()) = values[depth + 1];
+    }
     return depths;
   }
 
@@ -137,6 +159,14 @@ class SimulatedEngine {
   std::uint64_t& kv(PageId page, int slot) {
     return kv_[std::size_t{index_of(page)} * size() + slot];
   }
+  std::uint64_t& window_kv(WindowPageId page, int slot) {
+    return window_kv_[std::size_t{index_of(page)} * size() + slot];
+  }
+  std::uint64_t window_at(const Lease& lease, Depth depth) const {
+    const WindowPages pages = lease.window_pages();
+    const WindowPageId page = pages.ids[static_cast<std::size_t>(depth / size()) - pages.first];
+    return window_kv_[std::size_t{index_of(page)} * size() + depth % size()];
+  }
   std::uint64_t& state(RowId row) { return states_[index_of(row)]; }
   std::uint64_t kv_at(const Lease& lease, Depth depth) const {
     return kv_[std::size_t{index_of(lease.pages()[depth / size()])} * size() + depth % size()];
@@ -144,6 +174,7 @@ class SimulatedEngine {
 
   const CacheConfig config_;
   std::vector<std::uint64_t> kv_;
+  std::vector<std::uint64_t> window_kv_;
   std::vector<std::uint64_t> states_;
 };
 

@@ -1,6 +1,7 @@
 """Every reason why a prompt reuses what it does, provoked over HTTP: in the answer, in /v1/cache/explain and in the counters.
 
 Not here: below_grid. The CPU's kernels store states at every depth; tests/cache/reasons_test.cpp provokes it with a grid.
+Nor window_evicted: no model has layers with a sliding window; tests/cache/window_component_test.cpp provokes it.
 """
 
 import random
