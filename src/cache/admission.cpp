@@ -73,7 +73,7 @@ std::variant<Lease, WaitReason> CacheImpl::acquire(const AcquireRequest& request
                hit % config_.page_size != 0) {
       hit -= hit % config_.page_size;
       hit = tree_.restorable(tree_.covering(found.node, hit), hit);
-    } else if (hit > 0 && (states_ || window_)) {
+    } else if (hit > 0 && states_) {
       hit = 0;
     } else {
       break;
