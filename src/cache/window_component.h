@@ -21,11 +21,13 @@
 // path ends there too; where the path goes on, the place stays as it is.
 //
 // An entry is a page that no lease has; its slot is the page. So every page
-// that only the tree references can be evicted. The pages of the window before a path's end, a fork
-// or a checkpoint are worth what computing that depth again costs, all together; others, the tokens
-// they hold; those that serve no depth, nothing. They are weighed when they are let go and when
-// pages beside them go; else what was said of them stays, since a page's worth depends on all
-// within a window of it.
+// that only the tree references can be evicted. The pages of the window before a
+// path's end, a fork or a checkpoint are worth what computing that depth again
+// costs, all together; others, the tokens they hold; those that serve no depth,
+// nothing. Inside a path a page counts as unused until somebody goes on from its
+// window, however new it is. Pages are weighed when they are let go and when
+// pages beside them go; else what was said of them stays, since a page's worth
+// depends on all within a window of it.
 //
 // Threads: none; the cache's thread owns it. Costs: to weigh a page takes O(w +
 // holes before it) steps of a few bytes, w being the pages of a window; to evict
