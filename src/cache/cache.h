@@ -11,9 +11,8 @@
 // Invariants (checked after every public call in checked builds, see
 // Cache::verify): those of the tree (tree.h), of each component
 // (kv_component.h, window_component.h, state_component.h) and of the pools
-// (slot_pool.h). Shared
-// pages and checkpoints are immutable: a lease writes only depths at or above
-// its own write-from depth, in pages it took itself.
+// (slot_pool.h). Shared pages and checkpoints are immutable: a lease writes
+// only depths at or above its own write-from depth, in pages it took itself.
 //
 // A hit is one depth: the deepest depth <= min(matched, n - 1) at which every
 // component of the model can be restored. For models with full attention alone
