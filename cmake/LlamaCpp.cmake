@@ -43,7 +43,7 @@ block()
   set(GIT_EXECUTABLE "")
   set(GIT_EXE "")
   add_subdirectory(${STEMMA_LLAMA_CPP_DIR} ${CMAKE_BINARY_DIR}/llama.cpp EXCLUDE_FROM_ALL SYSTEM)
-  # Templates and the tests' oracle take their time elsewhere (in ggml, which stays as it is); compiling these takes half of
+  # Templates and the tests' oracle take their time elsewhere (in ggml, which stays as it is); compiling these takes nearly half of
   # the time of a first build.
   foreach(target llama llama-common cpp-httplib)
     if(TARGET ${target})

@@ -103,6 +103,9 @@ class CacheImpl {
   // to evict.
   template <class Pool>
   bool make_available(Pool& pool, EntryKind kind, std::uint64_t count);
+  // take_pages() for any kind; `demand` is `count` of it.
+  template <class Pool, class Table>
+  bool take_into(Table& table, Pool& pool, EntryKind kind, std::size_t count, const Demand& demand);
   // Slots that nothing pinned takes, counting those that eviction can free.
   template <class Pool>
   static std::uint64_t obtainable(const Pool& pool) {

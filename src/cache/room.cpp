@@ -67,24 +67,23 @@ bool CacheImpl::make_available(Pool& pool, EntryKind kind, std::uint64_t count) 
   return true;
 }
 
-bool CacheImpl::take_pages(std::size_t count, PageTable& table) {
+template <class Pool, class Table>
+bool CacheImpl::take_into(Table& table, Pool& pool, EntryKind kind, std::size_t count,
+                          const Demand& demand) {
   if (count == 0) return true;
-  SlotPool<PageId>& pool = kv_->pool();
-  if (count > obtainable(pool) || !budget_fits({.pages = count})) return false;
-  [[maybe_unused]] const bool available = make_available(pool, kv_kind_, count);
+  if (count > obtainable(pool) || !budget_fits(demand)) return false;
+  [[maybe_unused]] const bool available = make_available(pool, kind, count);
   assert(available);
   for (std::size_t i = 0; i < count; ++i) table.push_back(std::move(*pool.take()));
   return true;
 }
 
+bool CacheImpl::take_pages(std::size_t count, PageTable& table) {
+  return take_into(table, kv_->pool(), kv_kind_, count, {.pages = count});
+}
+
 bool CacheImpl::take_pages(std::size_t count, WindowTable& table) {
-  if (count == 0) return true;
-  SlotPool<WindowPageId>& pool = window_->pool();
-  if (count > obtainable(pool) || !budget_fits({.window_pages = count})) return false;
-  [[maybe_unused]] const bool available = make_available(pool, window_kind_, count);
-  assert(available);
-  for (std::size_t i = 0; i < count; ++i) table.push_back(std::move(*pool.take()));
-  return true;
+  return take_into(table, window_->pool(), window_kind_, count, {.window_pages = count});
 }
 
 std::optional<RowRef> CacheImpl::take_row() {

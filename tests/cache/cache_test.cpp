@@ -174,18 +174,7 @@ TEST(Pages, ASequenceThatOthersOvertookTakesTheirPages) {
 
 TEST(Pages, TwoBranchesInsideAPageKeepTheirOwnCopies) {
   Bench bench(attention_only(16));
-  bench.visit(text(1, 5));
-  auto left = bench.start(joined(text(1, 5), text(2, 6)));
-  auto right = bench.start(joined(text(1, 5), text(3, 6)));
-  bench.step(left, 8);
-  bench.step(right, 11);
-  bench.step(left, 11);
-  bench.engine.check(left);
-  bench.engine.check(right);
-  bench.finish(std::move(left));
-  bench.finish(std::move(right));
-  EXPECT_EQ(bench.visit(joined(text(1, 5), text(2, 6))), 10);
-  EXPECT_EQ(bench.visit(joined(text(1, 5), text(3, 6))), 10);
+  expect_branches_inside_a_page_keep_their_copies(bench);
 }
 
 // ---- Who waits

@@ -127,6 +127,22 @@ inline CacheConfig with_window(CacheConfig config, Depth window, std::uint32_t p
   return config;
 }
 
+// Two prompts that part inside a page, computed in turns.
+inline void expect_branches_inside_a_page_keep_their_copies(Bench& bench) {
+  bench.visit(text(1, 5));
+  auto left = bench.start(joined(text(1, 5), text(2, 6)));
+  auto right = bench.start(joined(text(1, 5), text(3, 6)));
+  bench.step(left, 8);
+  bench.step(right, 11);
+  bench.step(left, 11);
+  bench.engine.check(left);
+  bench.engine.check(right);
+  bench.finish(std::move(left));
+  bench.finish(std::move(right));
+  EXPECT_EQ(bench.visit(joined(text(1, 5), text(2, 6))), 10);
+  EXPECT_EQ(bench.visit(joined(text(1, 5), text(3, 6))), 10);
+}
+
 inline WaitReason waits(const std::variant<Lease, WaitReason>& answer) {
   return std::get<WaitReason>(answer);
 }

@@ -232,18 +232,7 @@ TEST(WindowLease, ASequenceThatOthersOvertookTakesTheirPages) {
 
 TEST(WindowLease, TwoBranchesInsideAPageKeepTheirOwnCopies) {
   Bench bench(with_window(attention_only(16, 100), kWindow, 100));
-  bench.visit(text(1, 5));
-  auto left = bench.start(joined(text(1, 5), text(2, 6)));
-  auto right = bench.start(joined(text(1, 5), text(3, 6)));
-  bench.step(left, 8);
-  bench.step(right, 11);
-  bench.step(left, 11);
-  bench.engine.check(left);
-  bench.engine.check(right);
-  bench.finish(std::move(left));
-  bench.finish(std::move(right));
-  EXPECT_EQ(bench.visit(joined(text(1, 5), text(2, 6))), 10);
-  EXPECT_EQ(bench.visit(joined(text(1, 5), text(3, 6))), 10);
+  expect_branches_inside_a_page_keep_their_copies(bench);
   EXPECT_EQ(after(bench, 5).usable, 5);
 }
 

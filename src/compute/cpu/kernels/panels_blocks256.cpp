@@ -162,10 +162,11 @@ struct QK {
       for (size_t run = 0; run < kRuns; ++run) {
         if constexpr (kAhead) ahead.step();
         // Few inputs wait for each sum's last term: two sums an input, of integers, whose order does not matter.
-        IntVec sums[kN], others[kN];
-        IntVec* const more = kN <= 2 ? others : sums;
+        constexpr bool kTwoSums = kN <= 2;
+        IntVec sums[kTwoSums ? 2 * kN : kN];
+        IntVec* const more = kTwoSums ? sums + kN : sums;
         HWY_UNROLL(8)
-        for (size_t t = 0; t < kN; ++t) sums[t] = others[t] = hn::Zero(Ints());
+        for (size_t t = 0; t < kN; ++t) sums[t] = more[t] = hn::Zero(Ints());
         ByteVec high = hn::Zero(Bytes());
         if constexpr (kBits == 5) high = load_bytes(vectors + 4 * kQuadBytes);
         add_nibbles<kN, 0>(sums, more, vectors, high, columns);
@@ -173,9 +174,9 @@ struct QK {
         add_nibbles<kN, 2>(sums, more, vectors, high, columns);
         add_nibbles<kN, 3>(sums, more, vectors, high, columns);
         const Vec scale = load_u8_as_floats(head + run * kPanelRows);
-        if constexpr (kN <= 2) {
+        if constexpr (kTwoSums) {
           HWY_UNROLL(2)
-          for (size_t t = 0; t < kN; ++t) sums[t] = hn::Add(sums[t], others[t]);
+          for (size_t t = 0; t < kN; ++t) sums[t] = hn::Add(sums[t], more[t]);
         }
         HWY_UNROLL(8)
         for (size_t t = 0; t < kN; ++t) block[t] = hn::MulAdd(hn::ConvertTo(d, sums[t]), scale, block[t]);
