@@ -42,17 +42,17 @@ struct Work {
 };
 
 struct Roofs {
-  double f32, i8, memory;  // a second
+  double f32, i8, amx, memory;  // a second
 
   double seconds_for(const Work& work) const { return std::max(work.bytes / memory, arithmetic_for(work)); }
-  double arithmetic_for(const Work& work) const { return work.f32 / f32 + work.i8 / i8; }
+  double arithmetic_for(const Work& work) const { return work.f32 / f32 + work.i8 / std::max(i8, amx); }
 };
 
 const Roofs& roofs() {
   static const Roofs measured = [] {
     const int threads = thread_count();
     const std::vector<double> reads = measure_memory_reads(std::size_t{512} << 20, threads, 5).value();
-    return Roofs{peak_f32(threads), peak_i8(threads), *std::ranges::max_element(reads)};
+    return Roofs{peak_f32(threads), peak_i8(threads), peak_amx(threads), *std::ranges::max_element(reads)};
   }();
   return measured;
 }
@@ -236,6 +236,6 @@ int main(int argc, char** argv) {
   const stemma::Roofs& roofs = stemma::roofs();
   std::cout << stemma::make_cpu_device({.threads = stemma::thread_count()})->description() << ": at most "
             << roofs.memory / 1e9 << " GB/s of memory, " << roofs.f32 / 1e9 << " G f32 and " << roofs.i8 / 1e9
-            << " G 8-bit multiply-adds a second" << std::endl;
+            << " G 8-bit multiply-adds a second (" << roofs.amx / 1e9 << " G with AMX)" << std::endl;
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -4,9 +4,9 @@
 #define HWY_TARGET_INCLUDE "peaks.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h:
-#include "compute/cpu/kernels/dots-inl.h"
+#include "compute/cpu/kernels/amx-inl.h"
 
-STEMMA_BEFORE_DOTS();
+STEMMA_BEFORE_AMX();
 namespace stemma {
 namespace kernels {
 namespace HWY_NAMESPACE {
@@ -53,6 +53,27 @@ float MultiplyI8(size_t rounds, float x) {
 size_t I8Lanes() { return 4 * kLanes; }
 #endif
 
+#if STEMMA_AMX
+float MultiplyAmx(size_t rounds, float x) {
+  const AmxTiles<64> tiles;
+  alignas(64) std::byte inputs[2 * kAmxInputs * 64] = {static_cast<std::byte>(x * 100)};
+  alignas(64) AmxSums sums[2];
+  tiles.multiply_pairs(inputs, 64, inputs, 1, sums);  // loads the registers 1 and 2
+  for (size_t r = 0; r < rounds * kSums; r += 4) {
+    _tile_dpbssd(0, 1, 2);
+    _tile_dpbssd(3, 1, 2);
+    _tile_dpbssd(5, 1, 2);
+    _tile_dpbssd(6, 1, 2);
+  }
+  _tile_stored(0, sums[0], sizeof(sums[0][0]));
+  return static_cast<float>(sums[0][0][0]);
+}
+size_t AmxLanes() { return kAmxInputs * kPanelRows * 64; }
+#else
+float MultiplyAmx(size_t, float) { return 0; }
+size_t AmxLanes() { return 0; }
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace kernels
 }  // namespace stemma
@@ -63,6 +84,7 @@ HWY_AFTER_NAMESPACE();
 #include <chrono>
 #include <vector>
 
+#include "compute/cpu/kernels/amx.h"
 #include "compute/cpu/thread_pool.h"
 
 namespace stemma {
@@ -72,6 +94,8 @@ HWY_EXPORT(MultiplyF32);
 HWY_EXPORT(MultiplyI8);
 HWY_EXPORT(F32Lanes);
 HWY_EXPORT(I8Lanes);
+HWY_EXPORT(MultiplyAmx);
+HWY_EXPORT(AmxLanes);
 
 namespace {
 
@@ -105,12 +129,20 @@ double i8_rate(int threads) {
                    [](size_t rounds, float x) { return HWY_DYNAMIC_DISPATCH(MultiplyI8)(rounds, x); });
 }
 
+double amx_rate(int threads) {
+  if (!amx_available()) return 0;
+  return best_rate(threads, HWY_DYNAMIC_DISPATCH(AmxLanes)(),
+                   [](size_t rounds, float x) { return HWY_DYNAMIC_DISPATCH(MultiplyAmx)(rounds, x); });
+}
+
 }  // namespace
 }  // namespace kernels
 
 double peak_f32(int threads) { return kernels::f32_rate(threads); }
 
 double peak_i8(int threads) { return kernels::i8_rate(threads); }
+
+double peak_amx(int threads) { return kernels::amx_rate(threads); }
 
 }  // namespace stemma
 #endif  // HWY_ONCE

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compute/cpu/kernels/amx.h"
 #include "compute/cpu/kernels/panels.h"
 #include "compute/cpu/kernels/rows.h"
 #include "compute/cpu/memory.h"
@@ -27,19 +28,34 @@ void choose(std::int64_t target) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-class Panels : public testing::TestWithParam<std::tuple<std::int64_t, DType>> {
+// Highway's targets, and its best one with AMX where this machine has it.
+struct InstructionSet {
+  std::int64_t target;
+  bool amx;
+};
+
+std::vector<InstructionSet> instruction_sets() {
+  std::vector<InstructionSet> sets;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) sets.push_back({target, false});
+  if (kernels::amx_available()) sets.push_back({hwy::SupportedAndGeneratedTargets().front(), true});
+  return sets;
+}
+
+class Panels : public testing::TestWithParam<std::tuple<InstructionSet, DType>> {
  protected:
   Panels() {
-    choose(std::get<0>(GetParam()));
+    choose(set().target);
     prepare_ggml();
   }
   ~Panels() override { choose(0); }
 
   void SetUp() override {
-    if (!kernels::panel_format(type())) GTEST_SKIP() << "no vectors: ggml's products serve";
+    if (!kernels::panel_format(type(), set().amx)) GTEST_SKIP() << "no vectors: ggml's products serve";
   }
 
+  InstructionSet set() const { return std::get<0>(GetParam()); }
   DType type() const { return std::get<1>(GetParam()); }
+  std::unique_ptr<Product> product() const { return make_packed_product(type(), set().amx); }
 
   std::vector<float> normal(std::size_t n) {
     std::normal_distribution<float> distribution(0.0f, 1.0f);
@@ -93,10 +109,10 @@ std::vector<float> unpacked(const HostMatrix& source) {
 
 // Both products sum terms w * x in f32, each in its own order: they differ by no more than some roundings of the sum of
 // magnitudes.
-void expect_near_ggml(const HostMatrix& source, const std::vector<float>& x) {
+void expect_near_ggml(const Product& product, const HostMatrix& source, const std::vector<float>& x) {
   constexpr double kUnit = 1.0 / (1 << 23);
   const std::vector<float> w = unpacked(source);
-  const std::vector<float> ours = multiply(*make_packed_product(source.type), source, x);
+  const std::vector<float> ours = multiply(product, source, x);
   const std::vector<float> expected = multiply(*make_ggml_product(source.type), source, x);
   const auto cols = static_cast<std::size_t>(source.cols), rows = static_cast<std::size_t>(source.rows);
   for (std::size_t i = 0; i < x.size() / cols; ++i) {
@@ -112,7 +128,7 @@ TEST_P(Panels, GiveWhatGgmlGives) {
   for (const std::int64_t cols : {256, 1024, 3584}) {
     for (const std::int64_t rows : {1, 15, 16, 40}) {
       const Source source(type(), rows, cols, normal(static_cast<std::size_t>(rows * cols)));
-      expect_near_ggml(source.matrix, normal(static_cast<std::size_t>(5 * cols)));
+      expect_near_ggml(*product(), source.matrix, normal(static_cast<std::size_t>(22 * cols)));
     }
   }
 }
@@ -144,7 +160,7 @@ TEST_P(Panels, TakeTheGreatestQuantsWithoutOverflow) {
       if (quants.count != 0) std::memset(&source.bytes[b + quants.first], bits, quants.count);
     }
     for (const float sign : {1.0f, -1.0f}) {
-      expect_near_ggml(source.matrix, std::vector<float>(kCols, sign));
+      expect_near_ggml(*product(), source.matrix, std::vector<float>(16 * kCols, sign));
     }
   }
 }
@@ -154,7 +170,7 @@ TEST_P(Panels, GiveAnInputTheSameBitsBesideOthersAsAlone) {
   constexpr std::size_t kInputs = 45;
   const Source source(type(), kRows, kCols, normal(kRows * kCols));
   const std::vector<float> x = normal(kInputs * kCols);
-  const std::unique_ptr<Product> product = make_packed_product(type());
+  const std::unique_ptr<Product> product = this->product();
   const std::vector<float> together = multiply(*product, source.matrix, x);
   for (std::size_t i = 0; i < kInputs; ++i) {
     const std::vector<float> one(x.begin() + static_cast<std::ptrdiff_t>(i * kCols),
@@ -171,7 +187,7 @@ TEST_P(Panels, GiveAnInputTheSameBitsBesideOthersAsAlone) {
 
 TEST_P(Panels, TakeZerosAndTinyInputs) {
   const Source source(type(), 16, 256, normal(16 * 256));
-  const std::unique_ptr<Product> product = make_packed_product(type());
+  const std::unique_ptr<Product> product = this->product();
   for (const float value : multiply(*product, source.matrix, std::vector<float>(256, 0.0f))) EXPECT_EQ(value, 0.0f);
   for (const float value : multiply(*product, source.matrix, std::vector<float>(256, 1e-30f))) {
     EXPECT_TRUE(std::isfinite(value));
@@ -179,10 +195,10 @@ TEST_P(Panels, TakeZerosAndTinyInputs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Panels,
-                         testing::Combine(testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                                          testing::ValuesIn(kTypes)),
+                         testing::Combine(testing::ValuesIn(instruction_sets()), testing::ValuesIn(kTypes)),
                          [](const auto& test) {
-                           return std::string(hwy::TargetName(std::get<0>(test.param))) + "_" +
+                           const InstructionSet set = std::get<0>(test.param);
+                           return std::string(hwy::TargetName(set.target)) + (set.amx ? "_AMX_" : "_") +
                                   std::string(type_info(std::get<1>(test.param)).name);
                          });
 

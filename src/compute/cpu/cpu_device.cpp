@@ -6,6 +6,7 @@
 #include "compute/cpu/cpu_buffers.h"
 #include "compute/cpu/cpu_ops.h"
 #include "compute/cpu/cpu_weights.h"
+#include "compute/cpu/kernels/amx.h"
 #include "compute/cpu/kernels/rows.h"
 #include "compute/cpu/products.h"
 #include "compute/cpu/thread_pool.h"
@@ -20,7 +21,7 @@ class CpuDevice final : public Device {
   std::string description() const override {
     const int threads = pool_.threads();
     return "cpu: " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") +
-           kernels::target_name() + " kernels";
+           kernels::target_name() + (kernels::amx_available() ? " and AMX kernels" : " kernels");
   }
 
   std::string kernel_identity() const override {

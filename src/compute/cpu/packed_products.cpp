@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compute/cpu/kernels/amx.h"
 #include "compute/cpu/kernels/panels.h"
 #include "compute/cpu/products.h"
 #include "compute/dtype.h"
@@ -18,7 +19,7 @@ class PackedProduct final : public Product {
 
   std::uint32_t input_form() const override { return static_cast<std::uint32_t>(format_.input); }
 
-  std::size_t input_group() const override { return kernels::input_group(); }
+  std::size_t input_group() const override { return kernels::input_group(format_.input); }
 
   std::size_t prepared_bytes(std::int64_t cols) const override {
     return kernels::prepared_group_bytes(format_.input, static_cast<std::size_t>(cols));
@@ -79,14 +80,14 @@ class PackedProduct final : public Product {
 
 }  // namespace
 
-std::unique_ptr<Product> make_packed_product(DType type) {
-  const std::optional<kernels::PanelFormat> format = kernels::panel_format(type);
+std::unique_ptr<Product> make_packed_product(DType type, bool amx) {
+  const std::optional<kernels::PanelFormat> format = kernels::panel_format(type, amx);
   if (!format) return nullptr;
   return std::make_unique<PackedProduct>(type, *format);
 }
 
 std::unique_ptr<Product> make_product(DType type) {
-  std::unique_ptr<Product> packed = make_packed_product(type);
+  std::unique_ptr<Product> packed = make_packed_product(type, kernels::amx_available());
   return packed ? std::move(packed) : make_ggml_product(type);
 }
 

@@ -69,8 +69,9 @@ class Product {
 // The product for a type, on our own kernels where they have it and else on ggml's; nullptr if neither has it.
 std::unique_ptr<Product> make_product(DType type);
 
-// The product on our own kernels (kernels/panels.h), which pack; nullptr if they lack the type.
-std::unique_ptr<Product> make_packed_product(DType type);
+// The product on our own kernels (kernels/panels.h), which pack; nullptr if they lack the type. `amx`: it may use AMX
+// (kernels/amx.h).
+std::unique_ptr<Product> make_packed_product(DType type, bool amx);
 
 // Readies ggml's tables. Once, before the first use of a product of ggml's. Any thread.
 void prepare_ggml();

@@ -73,46 +73,57 @@ class Prefetcher {
   const std::byte* at_;
 };
 
-// kN neighbouring inputs, read record by record. A tile of fewer than a group lies within one.
-template <size_t kN>
+// kN neighbouring inputs, read record by record. They begin at a multiple of four, and four that do lie in one group; a whole
+// group begins where a group does.
+template <class Record, size_t kN>
 class InputTile {
  public:
   HWY_INLINE InputTile(const PanelProduct& product, size_t first) {
     HWY_UNROLL(4)
-    for (size_t g = 0; g < kGroups; ++g) {
-      groups_[g] = product.inputs + (first / kInputGroup + g) * product.group_stride + first % kInputGroup * 4;
+    for (size_t i = 0; i < kAddresses; ++i, first += kShare) {
+      records_[i] = product.inputs + first / Record::group * product.group_stride + first % Record::group * record_bytes<Record>;
     }
   }
 
   // Dword `at` of the current record of input t.
   HWY_INLINE const std::byte* dword(size_t t, size_t at) const {
-    return groups_[t / kInputGroup] + at * kGroupDword + t % kInputGroup * 4;
+    return records_[t / kShare] + t % kShare * record_bytes<Record> + at * 4;
   }
   // The same in every lane.
   HWY_INLINE IntVec ints(size_t t, size_t at) const { return quad_everywhere(dword(t, at)); }
   HWY_INLINE Vec floats(size_t t, size_t at) const { return hn::BitCast(Floats(), ints(t, at)); }
 
-  HWY_INLINE void advance(size_t dwords) {
-    HWY_UNROLL(4)
-    for (size_t g = 0; g < kGroups; ++g) groups_[g] += dwords * kGroupDword;
-  }
+  // To a place further on in the record.
+  HWY_INLINE void skip(size_t dwords) { move(dwords * 4); }
+  // To the next block's record, or over so many.
+  HWY_INLINE void next(size_t blocks = 1) { move(blocks * group_record_bytes<Record>); }
 
  private:
-  static constexpr size_t kGroups = (kN + kInputGroup - 1) / kInputGroup;
-  const std::byte* groups_[kGroups];
+  static_assert(Record::group % 4 == 0);
+  static constexpr size_t kShare = kN == Record::group ? kN : 4;  // inputs that share an address
+  static constexpr size_t kAddresses = (kN + kShare - 1) / kShare;
+
+  HWY_INLINE void move(size_t bytes) {
+    HWY_UNROLL(4)
+    for (size_t i = 0; i < kAddresses; ++i) records_[i] += bytes;
+  }
+
+  const std::byte* records_[kAddresses];
 };
+
+HWY_INLINE void store_output(Vec total, const PanelProduct& product, size_t input) {
+  float* out = product.out + input * product.out_stride;
+  if (product.rows == kPanelRows) {
+    hn::StoreU(total, Floats(), out);
+  } else {
+    store_part(total, out, product.rows);
+  }
+}
 
 template <size_t kN>
 HWY_INLINE void store_outputs(const Vec* totals, const PanelProduct& product, size_t first) {
-  float* out = product.out + first * product.out_stride;
   HWY_UNROLL(16)
-  for (size_t t = 0; t < kN; ++t, out += product.out_stride) {
-    if (product.rows == kPanelRows) {
-      hn::StoreU(totals[t], Floats(), out);
-    } else {
-      store_part(totals[t], out, product.rows);
-    }
-  }
+  for (size_t t = 0; t < kN; ++t) store_output(totals[t], product, first + t);
 }
 
 // Calls Format::tile<N, ahead>(product, first input) until all inputs are covered. A tile's inputs share each loaded weight;
@@ -120,7 +131,7 @@ HWY_INLINE void store_outputs(const Vec* totals, const PanelProduct& product, si
 // and by smaller ones, of which there are few.
 template <class Format>
 void multiply_panel(const PanelProduct& product) {
-  static_assert(Format::kTile % kInputGroup == 0);
+  static_assert(Format::kTile % 4 == 0);
   size_t i = 0;
   if (product.count >= Format::kTile) {
     Format::template tile<Format::kTile, true>(product, 0);
@@ -152,7 +163,7 @@ void multiply_panel(const PanelProduct& product) {
 
 // Stands for a format's kernels where there are no vectors.
 struct NoPanels {
-  static std::optional<PanelFormat> format() { return std::nullopt; }
+  static std::optional<PanelFormat> format(bool = false) { return std::nullopt; }
 };
 
 #endif

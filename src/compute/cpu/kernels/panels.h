@@ -26,12 +26,12 @@ enum class InputForm : std::uint32_t {
 };
 
 // Inputs are prepared in groups of so many (prepared_layout.h).
-std::size_t input_group();
+std::size_t input_group(InputForm form);
 
 // Bytes of a prepared group of rows of `cols` elements, a multiple of 64. `cols` is a multiple of the form's block.
 std::size_t prepared_group_bytes(InputForm form, std::size_t cols);
 
-// Prepares a group of `count` <= input_group() rows, x_stride floats apart. The parts of the group's other rows stay as they
+// Prepares a group of `count` <= input_group(form) rows, x_stride floats apart. The parts of the group's other rows stay as they
 // are. O(count * cols).
 void prepare_inputs(InputForm form, const float* x, std::size_t x_stride, std::size_t count, std::size_t cols,
                     std::byte* group);
@@ -57,7 +57,7 @@ struct PanelFormat {
   void (*multiply)(const PanelProduct& product);
 };
 
-// The format for a type on this machine, if there is one.
-std::optional<PanelFormat> panel_format(DType type);
+// The format for a type on this machine, if there is one. `amx`: it may use AMX (kernels/amx.h), which gives the same bits.
+std::optional<PanelFormat> panel_format(DType type, bool amx);
 
 }  // namespace stemma::kernels

@@ -6,8 +6,8 @@
 
 namespace stemma::kernels {
 
-std::optional<PanelFormat> panel_q4_k();
-std::optional<PanelFormat> panel_q5_k();
-std::optional<PanelFormat> panel_q6_k();
+std::optional<PanelFormat> panel_q4_k(bool amx);
+std::optional<PanelFormat> panel_q5_k(bool amx);
+std::optional<PanelFormat> panel_q6_k(bool amx);
 
 }  // namespace stemma::kernels

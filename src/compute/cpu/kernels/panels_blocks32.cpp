@@ -13,9 +13,9 @@
 #define HWY_TARGET_INCLUDE "compute/cpu/kernels/panels_blocks32.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // After foreach_target.h:
-#include "compute/cpu/kernels/panels-inl.h"
+#include "compute/cpu/kernels/amx-inl.h"
 
-STEMMA_BEFORE_DOTS();
+STEMMA_BEFORE_AMX();
 namespace stemma {
 namespace kernels {
 namespace HWY_NAMESPACE {
@@ -76,7 +76,7 @@ struct Blocks32 {
 
   // sums[t] += the products of a vector of quads of weights and quad kQuad of input t.
   template <size_t kN>
-  static HWY_INLINE void add_quads(IntVec* sums, ByteVec weights, const InputTile<kN>& inputs, size_t quad) {
+  static HWY_INLINE void add_quads(IntVec* sums, ByteVec weights, const InputTile<Blocks32Record, kN>& inputs, size_t quad) {
     HWY_UNROLL(16)
     for (size_t t = 0; t < kN; ++t) {
       const IntVec x = inputs.ints(t, Blocks32Record::quads + quad);
@@ -88,22 +88,29 @@ struct Blocks32 {
     }
   }
 
-  template <size_t kN, int kGroup>
-  static HWY_INLINE void add_nibbles(IntVec* sums, const std::byte* vectors, ByteVec high,
-                                     const InputTile<kN>& inputs) {
+  // Quads kGroup and kGroup + 4 of a block of nibbles, `high` its fifth bits.
+  template <int kGroup>
+  static HWY_INLINE void unpack_nibbles(const std::byte* vectors, ByteVec high, ByteVec& first, ByteVec& second) {
     const ByteVec both = load_bytes(vectors + kGroup * kQuadBytes);
-    ByteVec first = low_nibbles(both), second = high_nibbles(both);
+    first = low_nibbles(both), second = high_nibbles(both);
     if constexpr (kBits == 5) {
       first = hn::Or(first, upper_bits<kGroup, 1>(high));
       second = hn::Or(second, upper_bits<kGroup + 4, 1>(high));
     }
+  }
+
+  template <size_t kN, int kGroup>
+  static HWY_INLINE void add_nibbles(IntVec* sums, const std::byte* vectors, ByteVec high,
+                                     const InputTile<Blocks32Record, kN>& inputs) {
+    ByteVec first, second;
+    unpack_nibbles<kGroup>(vectors, high, first, second);
     add_quads<kN>(sums, first, inputs, kGroup);
     add_quads<kN>(sums, second, inputs, kGroup + 4);
   }
 
   // Minus what the offset of the packed weights adds to a block's sum.
   template <size_t kN>
-  static HWY_INLINE IntVec start(const InputTile<kN>& inputs, size_t t) {
+  static HWY_INLINE IntVec start(const InputTile<Blocks32Record, kN>& inputs, size_t t) {
     constexpr int kPackedOffset = kBits == 8 ? kByteBias : kOffset;
     if constexpr (kPackedOffset == 0) {
       return hn::Zero(Ints());
@@ -116,11 +123,30 @@ struct Blocks32 {
     }
   }
 
+  // Adds a block to the totals: its sums of weights (without their minimum) times inputs, scaled.
+  template <size_t kN>
+  static HWY_INLINE void add_block(Vec* totals, const IntVec* sums, const std::byte* scales, const std::byte* minima,
+                                   const InputTile<Blocks32Record, kN>& inputs) {
+    const Vec scale = load_halves(scales);
+    HWY_UNROLL(16)
+    for (size_t t = 0; t < kN; ++t) {
+      const Vec factor = hn::Mul(scale, inputs.floats(t, Blocks32Record::scale));
+      totals[t] = hn::MulAdd(hn::ConvertTo(Floats(), sums[t]), factor, totals[t]);
+    }
+    if constexpr (kMinimum) {
+      const Vec minimum = load_halves(minima);
+      HWY_UNROLL(16)
+      for (size_t t = 0; t < kN; ++t) {
+        totals[t] = hn::MulAdd(minimum, inputs.floats(t, Blocks32Record::scaled_sum), totals[t]);
+      }
+    }
+  }
+
   template <size_t kN, bool kAhead>
   static HWY_NOINLINE void tile(const PanelProduct& product, size_t first) {
     const Floats d;
     const Layout layout(product.cols);
-    InputTile<kN> inputs(product, first);
+    InputTile<Blocks32Record, kN> inputs(product, first);
     const std::byte* vectors = product.panel;
     const std::byte* scales = product.panel + layout.scales();
     const std::byte* minima = product.panel + layout.minima();
@@ -144,31 +170,86 @@ struct Blocks32 {
         add_nibbles<kN, 2>(sums, vectors, high, inputs);
         add_nibbles<kN, 3>(sums, vectors, high, inputs);
       }
-      const Vec scale = load_halves(scales + b * kHalvesBytes);
-      HWY_UNROLL(16)
-      for (size_t t = 0; t < kN; ++t) {
-        const Vec factor = hn::Mul(scale, inputs.floats(t, Blocks32Record::scale));
-        totals[t] = hn::MulAdd(hn::ConvertTo(d, sums[t]), factor, totals[t]);
-      }
-      if constexpr (kMinimum) {
-        const Vec minimum = load_halves(minima + b * kHalvesBytes);
-        HWY_UNROLL(16)
-        for (size_t t = 0; t < kN; ++t) {
-          totals[t] = hn::MulAdd(minimum, inputs.floats(t, Blocks32Record::scaled_sum), totals[t]);
-        }
-      }
+      add_block<kN>(totals, sums, scales + b * kHalvesBytes, minima + b * kHalvesBytes, inputs);
       vectors += kVectors * kQuadBytes;
-      inputs.advance(Blocks32Record::dwords);
+      inputs.next();
     }
     store_outputs<kN>(totals, product, first);
   }
 
-  static PanelFormat format() {
+#if STEMMA_AMX
+  static constexpr size_t kAmxColumns = kBlockColumns;
+  static constexpr size_t kAmxWeightBytes = 1;
+  static constexpr size_t kAmxLeastInputs = kBits == 8 ? 48 : 16;
+
+  static HWY_NOINLINE void unpack(const std::byte* panel, size_t, size_t begin, size_t end, std::byte* to) {
+    const hn::Repartition<int8_t, Floats> bytes;
+    const auto offset = hn::Set(bytes, kBits == 8 ? 0 : kOffset);
+    const auto store = [&](size_t quad, ByteVec weights) HWY_ATTR {
+      hn::Store(hn::Sub(hn::BitCast(bytes, weights), offset), bytes, reinterpret_cast<int8_t*>(to + quad * kQuadBytes));
+    };
+    const std::byte* vectors = panel + begin / kBlockColumns * kVectors * kQuadBytes;
+    Prefetcher<kVectors * kQuadBytes + (kMinimum ? 2 : 1) * kHalvesBytes> ahead(vectors);
+    for (size_t column = begin; column < end; column += kBlockColumns) {
+      ahead.step();
+      if constexpr (kBits == 8) {
+        HWY_UNROLL(8)
+        for (size_t g = 0; g < 8; ++g) {
+          store(g, hn::Xor(load_bytes(vectors + g * kQuadBytes), hn::Set(Bytes(), kByteBias)));
+        }
+      } else {
+        ByteVec high = hn::Zero(Bytes());
+        if constexpr (kBits == 5) high = load_bytes(vectors + 4 * kQuadBytes);
+        const auto unpack_group = [&](auto group) HWY_ATTR {
+          ByteVec first, second;
+          unpack_nibbles<group>(vectors, high, first, second);
+          store(group, first);
+          store(group + 4, second);
+        };
+        unpack_group(std::integral_constant<int, 0>());
+        unpack_group(std::integral_constant<int, 1>());
+        unpack_group(std::integral_constant<int, 2>());
+        unpack_group(std::integral_constant<int, 3>());
+      }
+      vectors += kVectors * kQuadBytes;
+      to += kBlockColumns * kPanelRows;
+    }
+  }
+
+  static HWY_NOINLINE void add_tile(const AmxTiles<kAmxColumns>& tiles, const AmxChunk& chunk) {
+    const Layout layout(chunk.product.cols);
+    const size_t first_block = chunk.begin / kBlockColumns, blocks = (chunk.end - chunk.begin) / kBlockColumns;
+    const std::byte* scales = chunk.product.panel + layout.scales() + first_block * kHalvesBytes;
+    const std::byte* minima = chunk.product.panel + layout.minima() + first_block * kHalvesBytes;
+    InputTile<Blocks32Record, kAmxInputs> inputs(chunk.product, chunk.first);
+    inputs.next(first_block);
+    alignas(64) AmxSums products[2];  // tiles multiply a block while vectors add the one before
+    const auto multiply = [&](size_t b) HWY_ATTR {
+      tiles.multiply(inputs.dword(0, Blocks32Record::quads), record_bytes<Blocks32Record>,
+                     chunk.weights + b * kBlockColumns * kPanelRows, products[b % 2]);
+    };
+    Vec totals[kAmxInputs];
+    chunk.load_totals(totals);
+    multiply(0);
+    for (size_t b = 0; b < blocks; ++b) {
+      const InputTile<Blocks32Record, kAmxInputs> current = inputs;
+      inputs.next();
+      if (b + 1 < blocks) multiply(b + 1);
+      IntVec sums[kAmxInputs];
+      HWY_UNROLL(16)
+      for (size_t t = 0; t < kAmxInputs; ++t) sums[t] = hn::Load(Ints(), products[b % 2][t]);
+      add_block<kAmxInputs>(totals, sums, scales + b * kHalvesBytes, minima + b * kHalvesBytes, current);
+    }
+    chunk.store_totals(totals);
+  }
+#endif
+
+  static PanelFormat format(bool amx) {
     return {.input = InputForm::blocks32,
             .panel_rows = kPanelRows,
             .panel_bytes = panel_bytes,
             .pack = pack,
-            .multiply = multiply_panel<Blocks32>};
+            .multiply = multiply_function<Blocks32>(amx)};
   }
 };
 
@@ -177,11 +258,11 @@ template <int, bool, int>
 using Blocks32 = NoPanels;
 #endif
 
-std::optional<PanelFormat> Q4_0() { return Blocks32<4, false, 8>::format(); }
-std::optional<PanelFormat> Q4_1() { return Blocks32<4, true, 0>::format(); }
-std::optional<PanelFormat> Q5_0() { return Blocks32<5, false, 16>::format(); }
-std::optional<PanelFormat> Q5_1() { return Blocks32<5, true, 0>::format(); }
-std::optional<PanelFormat> Q8_0() { return Blocks32<8, false, 0>::format(); }
+std::optional<PanelFormat> Q4_0(bool amx) { return Blocks32<4, false, 8>::format(amx); }
+std::optional<PanelFormat> Q4_1(bool amx) { return Blocks32<4, true, 0>::format(amx); }
+std::optional<PanelFormat> Q5_0(bool amx) { return Blocks32<5, false, 16>::format(amx); }
+std::optional<PanelFormat> Q5_1(bool amx) { return Blocks32<5, true, 0>::format(amx); }
+std::optional<PanelFormat> Q8_0(bool amx) { return Blocks32<8, false, 0>::format(amx); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace kernels
@@ -197,11 +278,11 @@ HWY_EXPORT(Q5_0);
 HWY_EXPORT(Q5_1);
 HWY_EXPORT(Q8_0);
 
-std::optional<PanelFormat> panel_q4_0() { return HWY_DYNAMIC_DISPATCH(Q4_0)(); }
-std::optional<PanelFormat> panel_q4_1() { return HWY_DYNAMIC_DISPATCH(Q4_1)(); }
-std::optional<PanelFormat> panel_q5_0() { return HWY_DYNAMIC_DISPATCH(Q5_0)(); }
-std::optional<PanelFormat> panel_q5_1() { return HWY_DYNAMIC_DISPATCH(Q5_1)(); }
-std::optional<PanelFormat> panel_q8_0() { return HWY_DYNAMIC_DISPATCH(Q8_0)(); }
+std::optional<PanelFormat> panel_q4_0(bool amx) { return HWY_DYNAMIC_DISPATCH(Q4_0)(amx); }
+std::optional<PanelFormat> panel_q4_1(bool amx) { return HWY_DYNAMIC_DISPATCH(Q4_1)(amx); }
+std::optional<PanelFormat> panel_q5_0(bool amx) { return HWY_DYNAMIC_DISPATCH(Q5_0)(amx); }
+std::optional<PanelFormat> panel_q5_1(bool amx) { return HWY_DYNAMIC_DISPATCH(Q5_1)(amx); }
+std::optional<PanelFormat> panel_q8_0(bool amx) { return HWY_DYNAMIC_DISPATCH(Q8_0)(amx); }
 
 }  // namespace stemma::kernels
 #endif  // HWY_ONCE

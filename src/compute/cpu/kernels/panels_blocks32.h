@@ -6,10 +6,10 @@
 
 namespace stemma::kernels {
 
-std::optional<PanelFormat> panel_q4_0();
-std::optional<PanelFormat> panel_q4_1();
-std::optional<PanelFormat> panel_q5_0();
-std::optional<PanelFormat> panel_q5_1();
-std::optional<PanelFormat> panel_q8_0();
+std::optional<PanelFormat> panel_q4_0(bool amx);
+std::optional<PanelFormat> panel_q4_1(bool amx);
+std::optional<PanelFormat> panel_q5_0(bool amx);
+std::optional<PanelFormat> panel_q5_1(bool amx);
+std::optional<PanelFormat> panel_q8_0(bool amx);
 
 }  // namespace stemma::kernels

@@ -63,7 +63,7 @@ struct FloatPanels {
   template <size_t kN, bool kAhead>
   static HWY_NOINLINE void tile(const PanelProduct& product, size_t first) {
     const Floats d;
-    InputTile<kN> inputs(product, first);
+    InputTile<FloatRecord, kN> inputs(product, first);
     const std::byte* weights = product.panel;
     Prefetcher<kColumnBytes> ahead(product.panel);
     Vec totals[kN];
@@ -78,9 +78,9 @@ struct FloatPanels {
         if constexpr (kAhead) ahead.step();
         const Vec w = Kind::load(weights);
         HWY_UNROLL(16)
-        for (size_t t = 0; t < kN; ++t) sums[t] = hn::MulAdd(w, inputs.floats(t, 0), sums[t]);
+        for (size_t t = 0; t < kN; ++t) sums[t] = hn::MulAdd(w, inputs.floats(t, FloatRecord::value), sums[t]);
         weights += kColumnBytes;
-        inputs.advance(1);
+        inputs.next();
       }
       HWY_UNROLL(16)
       for (size_t t = 0; t < kN; ++t) totals[t] = hn::Add(totals[t], sums[t]);

@@ -20,24 +20,22 @@ namespace HWY_NAMESPACE {
 using PreparedInts = hn::RebindToSigned<Floats>;
 using PreparedIntVec = hn::Vec<PreparedInts>;
 
-// Writes the dwords of one input of a group.
+// Writes the records of one input of a group.
+template <class Record>
 class RecordWriter {
  public:
   explicit RecordWriter(std::byte* input) : to_(input) {}
 
-  HWY_INLINE void put(size_t at, float value) { std::memcpy(to_ + at * kGroupDword, &value, 4); }
-  HWY_INLINE void put(size_t at, int32_t value) { std::memcpy(to_ + at * kGroupDword, &value, 4); }
+  HWY_INLINE void put(size_t at, float value) { std::memcpy(to_ + at * 4, &value, 4); }
+  HWY_INLINE void put(size_t at, int32_t value) { std::memcpy(to_ + at * 4, &value, 4); }
 
-  // A vector of integers in [-127, 127] as quads of bytes, from dword `at` on.
-  HWY_INLINE void put_quads(size_t at, PreparedIntVec q) {
+  // A vector of integers in [-127, 127] as bytes, from byte `at` of the record on.
+  HWY_INLINE void put_bytes(size_t at, PreparedIntVec q) {
     const hn::Rebind<int8_t, Floats> narrow;
-    HWY_ALIGN int8_t bytes[HWY_MAX(kLanes, 4)];
-    hn::StoreU(hn::DemoteTo(narrow, q), narrow, bytes);
-    HWY_UNROLL(4)
-    for (size_t i = 0; i < kLanes; i += 4) std::memcpy(to_ + (at + i / 4) * kGroupDword, bytes + i, 4);
+    hn::StoreU(hn::DemoteTo(narrow, q), narrow, reinterpret_cast<int8_t*>(to_ + at));
   }
 
-  HWY_INLINE void next(size_t dwords) { to_ += dwords * kGroupDword; }
+  HWY_INLINE void next() { to_ += group_record_bytes<Record>; }
 
  private:
   std::byte* to_;
@@ -54,7 +52,7 @@ void PrepareBlocks32(const float* x, size_t cols, std::byte* input) {
   constexpr size_t kVectors = 32 / kLanes;
   const Floats d;
   const PreparedInts di;
-  RecordWriter record(input);
+  RecordWriter<Blocks32Record> record(input);
   for (size_t begin = 0; begin < cols; begin += Blocks32Record::columns) {
     const float* from = x + begin;
     Vec greatest = hn::Zero(d);
@@ -64,7 +62,7 @@ void PrepareBlocks32(const float* x, size_t cols, std::byte* input) {
     PreparedIntVec sums = hn::Zero(di);
     for (size_t n = 0; n < kVectors; ++n) {
       const PreparedIntVec q = hn::NearestInt(hn::Mul(hn::LoadU(d, from + n * kLanes), inverse));
-      record.put_quads(Blocks32Record::quads + n * kLanes / 4, q);
+      record.put_bytes(Blocks32Record::quads * 4 + n * kLanes, q);
       sums = hn::Add(sums, q);
     }
     const float scale = max / 127.0f;
@@ -73,7 +71,7 @@ void PrepareBlocks32(const float* x, size_t cols, std::byte* input) {
     record.put(Blocks32Record::start, -128 * sum);
     record.put(Blocks32Record::sum, sum);
     record.put(Blocks32Record::scaled_sum, rounded_to_f16(scale * static_cast<float>(sum)));
-    record.next(Blocks32Record::dwords);
+    record.next();
   }
 }
 
@@ -100,7 +98,7 @@ void PrepareBlocks256(const float* x, size_t cols, std::byte* input) {
   constexpr size_t kVectors = 16 / kLanes;
   const Floats d;
   const PreparedInts di;
-  RecordWriter record(input);
+  RecordWriter<Blocks256Record> record(input);
   for (size_t begin = 0; begin < cols; begin += Blocks256Record::columns) {
     const float* from = x + begin;
     const float greatest = greatest_of(from, Blocks256Record::columns);
@@ -112,7 +110,7 @@ void PrepareBlocks256(const float* x, size_t cols, std::byte* input) {
       for (size_t n = 0; n < kVectors; ++n) {
         const size_t at = 16 * half + n * kLanes;
         const PreparedIntVec q = hn::NearestInt(hn::Mul(hn::LoadU(d, from + at), factor));
-        record.put_quads(Blocks256Record::quads + at / 4, q);
+        record.put_bytes(Blocks256Record::quads * 4 + at, q);
         sum = hn::Add(sum, q);
       }
       sums16[half] = hn::GetLane(hn::SumOfLanes(di, sum));
@@ -126,22 +124,22 @@ void PrepareBlocks256(const float* x, size_t cols, std::byte* input) {
     }
     for (size_t i = 0; i < 4; ++i) record.put(Blocks256Record::sums32 + i, pair(sums32[2 * i], sums32[2 * i + 1]));
     record.put(Blocks256Record::scale, greatest != 0.0f ? 1.0f / inverse : 0.0f);
-    record.next(Blocks256Record::dwords);
+    record.next();
   }
 }
 
 // A column a record, after `round` has rounded it.
 template <class Round>
 HWY_INLINE void prepare_floats(const float* x, size_t cols, std::byte* input, Round round) {
-  RecordWriter record(input);
+  RecordWriter<FloatRecord> record(input);
   for (size_t i = 0; i < cols; i += kLanes) {
     const size_t count = HWY_MIN(kLanes, cols - i);
     HWY_ALIGN float values[kLanes] = {};
     std::memcpy(values, x + i, count * sizeof(float));
     round(values);
     for (size_t j = 0; j < count; ++j) {
-      record.put(0, values[j]);
-      record.next(1);
+      record.put(FloatRecord::value, values[j]);
+      record.next();
     }
   }
 }
@@ -189,20 +187,40 @@ void prepare_input(InputForm form, const float* x, std::size_t cols, std::byte* 
   }
 }
 
+// The sizes of a form's records.
+struct RecordSizes {
+  std::size_t group, columns, bytes;  // of one input
+};
+
+template <class Record>
+constexpr RecordSizes sizes_of() {
+  return {Record::group, Record::columns, record_bytes<Record>};
+}
+
+constexpr RecordSizes record_sizes(InputForm form) {
+  switch (form) {
+    case InputForm::blocks32: return sizes_of<Blocks32Record>();
+    case InputForm::blocks256: return sizes_of<Blocks256Record>();
+    case InputForm::f32:
+    case InputForm::f16:
+    case InputForm::bf16: break;
+  }
+  return sizes_of<FloatRecord>();
+}
+
 }  // namespace
 
-std::size_t input_group() { return kInputGroup; }
+std::size_t input_group(InputForm form) { return record_sizes(form).group; }
 
 std::size_t prepared_group_bytes(InputForm form, std::size_t cols) {
-  const std::size_t dwords = form == InputForm::blocks32    ? cols / Blocks32Record::columns * Blocks32Record::dwords
-                             : form == InputForm::blocks256 ? cols / Blocks256Record::columns * Blocks256Record::dwords
-                                                            : cols;
-  return (dwords * kGroupDword + 63) / 64 * 64;
+  const RecordSizes sizes = record_sizes(form);
+  return (cols / sizes.columns * sizes.group * sizes.bytes + 63) / 64 * 64;
 }
 
 void prepare_inputs(InputForm form, const float* x, std::size_t x_stride, std::size_t count, std::size_t cols,
                     std::byte* group) {
-  for (std::size_t i = 0; i < count; ++i) prepare_input(form, x + i * x_stride, cols, group + 4 * i);
+  const std::size_t bytes = record_sizes(form).bytes;
+  for (std::size_t i = 0; i < count; ++i) prepare_input(form, x + i * x_stride, cols, group + i * bytes);
 }
 
 }  // namespace stemma::kernels
