@@ -33,16 +33,16 @@ endfunction()
 
 # stemma_test(cache_tree SOURCES tree_test.cpp DEPENDS stemma_cache LABELS unit): one test program.
 # LABELS: `unit` runs in every preset, `engine` and `server` also under ThreadSanitizer. The target tests_LABEL builds
-# all test programs of a label.
+# all test programs of a label. ALONE: it is about time, or waits for threads of another's, so that nothing runs beside it.
 function(stemma_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ALONE" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   set_target_properties(${name}_test PROPERTIES STEMMA_IS_TEST ON)
   target_link_libraries(${name}_test PRIVATE ${ARG_DEPENDS} GTest::gtest_main GTest::gmock)
   target_compile_definitions(${name}_test PRIVATE STEMMA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
                                                   STEMMA_LLAMA_CPP_DIR="${STEMMA_LLAMA_CPP_DIR}")
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1800)
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1800 RUN_SERIAL ${ARG_ALONE})
   foreach(label IN LISTS ARG_LABELS)
     if(NOT TARGET tests_${label})
       add_custom_target(tests_${label})

@@ -20,7 +20,7 @@ if [[ -f build/deps/smollm2.gguf ]]; then export STEMMA_SMOLLM2=$PWD/build/deps/
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 
 status=0
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "$(nproc)" \
   --output-junit "$PWD/$results/ctest.xml" --label-regex "$labels" </dev/null || status=1
 python_tests=tests/e2e
 [[ $preset == release ]] || python_tests=tests/e2e/test_clients.py

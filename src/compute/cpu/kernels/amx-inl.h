@@ -54,16 +54,7 @@ using AmxSums = int32_t[kAmxInputs][kPanelRows];
 template <size_t kColumns>
 class AmxTiles {
  public:
-  AmxTiles() {
-    struct alignas(64) {
-      uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      // Sums, inputs, weights; more sums, more weights; two more for sums.
-      uint16_t row_bytes[16] = {4 * kPanelRows, kColumns, 4 * kPanelRows, 4 * kPanelRows, 4 * kPanelRows, 4 * kPanelRows,
-                                4 * kPanelRows};
-      uint8_t rows[16] = {kAmxInputs, kAmxInputs, kColumns / 4, kAmxInputs, kColumns / 4, kAmxInputs, kAmxInputs};
-    } shapes;
-    _tile_loadconfig(&shapes);
-  }
+  AmxTiles() { _tile_loadconfig(&kShapes); }
   AmxTiles(const AmxTiles&) = delete;
   AmxTiles& operator=(const AmxTiles&) = delete;
   ~AmxTiles() { _tile_release(); }
@@ -94,6 +85,19 @@ class AmxTiles {
     _tile_stored(0, sums[0], sizeof(sums[0][0]));
     _tile_stored(3, sums[1], sizeof(sums[1][0]));
   }
+
+ private:
+  struct alignas(64) Shapes {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  };
+  // Registers 0 to 6: sums, inputs, weights; more sums, more weights; two more for sums. In memory that nothing writes: the compiler
+  // does not know that the processor reads it, and would leave out the writing.
+  static constexpr Shapes kShapes = {
+      1, 0, {},
+      {4 * kPanelRows, kColumns, 4 * kPanelRows, 4 * kPanelRows, 4 * kPanelRows, 4 * kPanelRows, 4 * kPanelRows},
+      {kAmxInputs, kAmxInputs, kColumns / 4, kAmxInputs, kColumns / 4, kAmxInputs, kAmxInputs}};
 };
 
 // The columns [begin, end) of a panel, unpacked, and 16 inputs from `first` on.
